@@ -46,6 +46,7 @@ func TestUninstallLeavesAFreshHostAsItWas(t *testing.T) {
 }
 
 func TestUninstallPutsBackTheAgentThatWasHere(t *testing.T) {
+	t.Parallel()
 	for how, a := range scenes.PreExistingAgents {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t)

@@ -235,6 +235,7 @@ func TestAStalledDownloadGoesOn(t *testing.T) {
 }
 
 func TestAKilledDownloadIsContinuedByTheNextRun(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			s := newScene(t)

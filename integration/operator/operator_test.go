@@ -21,6 +21,7 @@ import (
 // The next run stops the agent for what it puts back. It is not the one to say
 // that it stays down.
 func TestAnAgentThatIsStartedBeforeTheNextRunUndoesATransaction(t *testing.T) {
+	t.Parallel()
 	t.Run("and was stopped during the watch", func(t *testing.T) {
 		s := newScene(t)
 		s.Sound("1.0.0", "1.1.0")

@@ -90,6 +90,7 @@ func TestVerifyNamesADamagedFile(t *testing.T) {
 // A strict umask of root's, as hardening guides want it, must not make programs
 // that nobody but root can run.
 func TestAStrictUmaskDoesNotLockPeopleOut(t *testing.T) {
+	t.Parallel()
 	for name, plain := range map[string]bool{"with systemd": false, "in a plain container": true} {
 		t.Run(name, func(t *testing.T) {
 			s := sceneOn(t, host.Options{Plain: plain})

@@ -54,6 +54,7 @@ func TestAHostWithUsrLocalApartHasItsAgentAfterABoot(t *testing.T) {
 // Any folder of systemd's will do for units, whatever of its names somebody types: what is the
 // updater's own there is no other updater's, and later commands know the folder.
 func TestUnitsGoIntoAnyFolderOfSystemd(t *testing.T) {
+	t.Parallel()
 	for name, dir := range map[string]string{"etc": "/etc/systemd/system", "usr": "/usr/lib/systemd/system", "lib": "/lib/systemd/system"} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

@@ -45,6 +45,7 @@ const handMadeSays = "Group,Restart,RestartUSec,Slice,KillMode,LimitNOFILE,Priva
 // A unit that somebody wrote keeps what it says about the agent's surroundings, wherever it
 // is; after uninstall it is what it was.
 func TestAHandMadeUnitKeepsWhatItSays(t *testing.T) {
+	t.Parallel()
 	for _, dir := range []string{"/lib/systemd/system", filepath.Dir(unitFile)} {
 		t.Run(filepath.Base(filepath.Dir(filepath.Dir(dir))), func(t *testing.T) {
 			s := newScene(t)

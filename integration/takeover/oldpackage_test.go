@@ -16,6 +16,7 @@ import (
 
 // On each Debian: 11 with dpkg 1.20, 12 with 1.21, 13 with 1.22.
 func TestAPackageOfAptsIsTakenOver(t *testing.T) {
+	t.Parallel()
 	for _, suite := range []string{"bullseye", "bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) { takeOverFromApt(t, sceneOn(t, host.Options{Suite: suite})) })
 	}
@@ -187,6 +188,7 @@ func TestAPackageWaitsForOthersToEnd(t *testing.T) {
 }
 
 func TestARemovalThatIsCutOffEndsWhole(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"prerm", "postrm"} {
 		for _, how := range []string{"killed", "power cut"} {
 			t.Run(where+", "+how, func(t *testing.T) {

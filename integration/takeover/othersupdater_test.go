@@ -185,6 +185,7 @@ func TestAnUpdaterThatComesLaterIsReplacedWithoutATransaction(t *testing.T) {
 // Cut off before the version is proven, all is as it was; after that, the other updater
 // is gone in the end. Our timer, which would see to it, is not there.
 func TestAReplacementThatIsCutOffEndsWhole(t *testing.T) {
+	t.Parallel()
 	for _, phase := range []string{"switched", "replacing"} {
 		t.Run(phase, func(t *testing.T) {
 			s := othersHost(t, "  proxy: "+cluster.ProxyAddress, "  base_url: "+cluster.ProxyAddress+"/releases")

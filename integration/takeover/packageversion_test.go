@@ -17,6 +17,7 @@ import (
 
 // The agent that a package brought is the version before the first one of the updater's.
 func TestRollbackGoesBackToWhatThePackageBrought(t *testing.T) {
+	t.Parallel()
 	const v = scenes.OldVersion
 	for name, tc := range map[string]struct {
 		host    host.Options
@@ -83,6 +84,7 @@ func TestRollbackGoesBackToWhatThePackageBrought(t *testing.T) {
 }
 
 func TestAPackageVersionThatCannotBeKeptStopsNothing(t *testing.T) {
+	t.Parallel()
 	const says = "the version that the package brought is not kept"
 	for name, tc := range map[string]struct {
 		spoil func(s *scene)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestAnAgentThatIsHereAlreadyIsTakenOver(t *testing.T) {
+	t.Parallel()
 	for how, a := range scenes.PreExistingAgents {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t)
@@ -58,6 +59,7 @@ func TestAnAgentThatIsHereAlreadyIsTakenOver(t *testing.T) {
 }
 
 func TestAFailedFirstEnablePutsEverythingBack(t *testing.T) {
+	t.Parallel()
 	for how, a := range scenes.PreExistingAgents {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t)
@@ -91,6 +93,7 @@ func TestAFailedFirstEnablePutsEverythingBack(t *testing.T) {
 }
 
 func TestWhatStandsInTheWayIsNamedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	unit := release.Unit{LinkDir: "/usr/local/bin"}.Text()
 	for name, tc := range map[string]struct {
 		obstacle func(s *scene)
