@@ -42,6 +42,7 @@ func (s *site) upToDate() {
 }
 
 func TestAptInstallsAndUpgrades(t *testing.T) {
+	t.Parallel()
 	for _, suite := range []string{"bullseye", "bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
 			t.Parallel()

@@ -33,6 +33,7 @@ func (s *site) configureDnf(key string) {
 // FAULTS=all tries an older and a newer dnf and rpm, too, which need roots of their
 // own.
 func TestDnfInstallsAndUpgrades(t *testing.T) {
+	t.Parallel()
 	suites := []string{"bookworm"}
 	if os.Getenv("FAULTS") == "all" {
 		suites = append(suites, "bullseye", "trixie")

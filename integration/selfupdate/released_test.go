@@ -48,6 +48,7 @@ func (s *scene) releasedUpdater(v, commit string) string {
 // What a release has begun, today's updater ends, and the other way round: whichever of
 // them a boot and the tick after it find.
 func TestTodaysUpdaterAndEachReleaseRescueOneAnother(t *testing.T) {
+	t.Parallel()
 	for _, r := range released {
 		t.Run(r.version, func(t *testing.T) {
 			s := bareScene(t, host.Options{})
@@ -86,6 +87,7 @@ func (s *scene) endedBy(v string) {
 // A host that was enabled with a release comes to today's updater with the version that
 // brings it, and a version later today's is what its timer runs.
 func TestAHostOfEachReleaseUpdatesToTodaysUpdater(t *testing.T) {
+	t.Parallel()
 	for _, r := range released {
 		t.Run(r.version, func(t *testing.T) {
 			s := sceneOn(t, host.Options{})

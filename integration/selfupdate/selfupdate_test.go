@@ -69,6 +69,7 @@ const (
 // The whole story on one host: whatever updater the active version carries, the
 // next update comes. Each release is switched to from the one before it.
 func TestTheActiveVersionsUpdaterIsRunIfItIsNewer(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]host.Options{"without systemd": {Plain: true}, "on a booted host": {}} {
 		t.Run(name, func(t *testing.T) {
 			s := sceneOn(t, o)
