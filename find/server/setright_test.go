@@ -59,3 +59,28 @@ func TestAClockThatIsPutRightMovesNobody(t *testing.T) {
 		})
 	}
 }
+
+// A server's clock was two hours ahead, and is put right: it goes on telling other servers within a minute who reports to it.
+// Nobody else would hear of its hosts for two hours, and they would have timed out.
+func TestAClockThatWasAheadKeepsNobodyFromBeingSeen(t *testing.T) {
+	w := newStoreWorld(t)
+	right, wrong := newClock(), newClock()
+	a, b := w.reporting(right, w.store), w.reporting(wrong, w.other)
+	b.secrets, b.last = a.secrets, a.last
+	a.joined(a.token("all"), "dev", 0)
+	b.tickFleet()
+	wrong.pass(2 * time.Hour)
+	b.tickFleet()
+	wrong.pass(-2 * time.Hour)
+	for range 3 {
+		for _, c := range []*clock{right, wrong} {
+			c.pass(10 * time.Minute)
+		}
+		b.said(0, "dev", "17.2.0", nil)
+		b.tickFleet()
+		a.tickFleet()
+	}
+	if e, _ := a.fleet.Entry(rollout.ParseHostID(hostUUID(0))); right.Now().Sub(e.LastSeen) > time.Minute {
+		t.Errorf("at %s the other server has heard of the host at %s", right.Now(), e.LastSeen)
+	}
+}

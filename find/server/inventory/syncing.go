@@ -278,7 +278,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 	f.keep.lastTick = now
 	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
 	parts.SpareMemory()
-	if err == nil && now.Sub(f.keep.lastSave) >= saveEvery {
+	if err == nil && f.isDueToSave(now) {
 		if err = f.saveSeen(ctx, now); err == nil {
 			f.keep.lastSave = now
 		}
@@ -289,6 +289,12 @@ func (f *Fleet) Tick(ctx context.Context) error {
 		err = f.forget(ctx, now)
 	}
 	return err
+}
+
+// isDueToSave reports whether it is time to write who has reported. A clock that was ahead and is right again is no reason to
+// wait until it has caught up: to other servers, the hosts of this one would be silent for as long.
+func (f *Fleet) isDueToSave(now time.Time) bool {
+	return now.Sub(f.keep.lastSave) >= saveEvery || now.Before(f.keep.lastSave)
 }
 
 // forget removes hosts that have not been heard of for HostLife.
