@@ -203,10 +203,11 @@ func (s *Store) do(ctx context.Context, limit time.Duration, operation func(cont
 		if err == nil || isAnswer(err) {
 			return err
 		}
-		if cause := context.Cause(ctx); cause != nil {
+		final, isFinal := errors.AsType[*finalError](err)
+		// Who asked may have gone: what is not known is not told as what was not done.
+		if cause := context.Cause(ctx); cause != nil && !isFinal {
 			return cause
 		}
-		final, isFinal := errors.AsType[*finalError](err)
 		if isFinal {
 			err = final.err
 		}

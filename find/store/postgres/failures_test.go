@@ -307,3 +307,25 @@ func TestWhoLostTheConnectionAsksWhatBecameOfAChange(t *testing.T) {
 		t.Errorf("there are %s marks; want that of the last change alone", marks)
 	}
 }
+
+// Who asked for a change has gone, and nobody can say what became of the change: it is not told as one that was not made.
+func TestWhatIsNotKnownIsSaidToWhoHasGone(t *testing.T) {
+	server := pgtest.Start(t)
+	s := opened(t, server.Database("find"))
+	for name, c := range map[string]struct {
+		of      error
+		unknown bool
+	}{
+		"nobody knows": {&finalError{&store.UnknownError{Err: errors.New("the connection was lost")}}, true},
+		"not made":     {errors.New("the connection was lost"), false},
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		err := s.do(ctx, operationLimit, func(context.Context, *pgxpool.Conn) error {
+			leave()
+			return c.of
+		})
+		if _, unknown := errors.AsType[*store.UnknownError](err); unknown != c.unknown {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -126,7 +126,7 @@ func linearRun(t *testing.T, server *pgtest.Server, servers []*Store, key string
 	return history
 }
 
-// perform does one operation; a read that fails says nothing.
+// perform does one operation; a read that fails says nothing, and a change that has failed was not made.
 func perform(s *Store, key string, in operation) (out outcome, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -139,7 +139,8 @@ func perform(s *Store, key string, in operation) (out outcome, ok bool) {
 	if conflict, lost := errors.AsType[*store.ConflictError](err); lost {
 		return outcome{at: conflict.Found, lost: true}, true
 	}
-	return outcome{at: at, unknown: err != nil}, true
+	_, unknown := errors.AsType[*store.UnknownError](err)
+	return outcome{at: at, unknown: unknown}, err == nil || unknown
 }
 
 // The model finds what must not be.
