@@ -58,18 +58,19 @@ func (d *database) open(ctx context.Context) (*postgres.Store, error) {
 }
 
 // written is what the database has written and done since its start.
-type written struct{ bytes, transactions, rows, size int64 }
+type written struct{ bytes, pages, transactions, rows, size int64 }
 
 func (d *database) written() (w written) {
 	d.SQL(d.name, "SELECT pg_stat_force_next_flush()")
 	out := d.SQL(d.name, `SELECT wal_bytes FROM pg_stat_wal;
+		SELECT wal_fpi FROM pg_stat_wal;
 		SELECT xact_commit FROM pg_stat_database WHERE datname = 'find';
 		SELECT tup_inserted + tup_updated + tup_deleted FROM pg_stat_database WHERE datname = 'find';
 		SELECT pg_database_size('find')`)
-	fmt.Sscan(strings.ReplaceAll(out, "\n", " "), &w.bytes, &w.transactions, &w.rows, &w.size)
+	fmt.Sscan(strings.ReplaceAll(out, "\n", " "), &w.bytes, &w.pages, &w.transactions, &w.rows, &w.size)
 	return w
 }
 
 func (w written) since(before written) written {
-	return written{w.bytes - before.bytes, w.transactions - before.transactions, w.rows - before.rows, w.size}
+	return written{w.bytes - before.bytes, w.pages - before.pages, w.transactions - before.transactions, w.rows - before.rows, w.size}
 }

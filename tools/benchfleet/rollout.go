@@ -79,8 +79,9 @@ func rolloutOf(ctx context.Context, d *database, hosts int) error {
 	say("polls with their reports", "%8.1f µs each, %d, of which %d were refused", each, w.reports.Load(), w.refusals.Load())
 	say("written by the database", "%8.0f kB/s of WAL, %.1f transactions/s, %.0f rows/s by the clock of the fleet",
 		float64(did.bytes)/passed/1000, float64(did.transactions)/passed, float64(did.rows)/passed)
-	say("in all", "%8.0f MB of WAL, %d transactions, %d rows; the database has %d MB",
-		float64(did.bytes)/1e6, did.transactions, did.rows, did.size>>20)
+	// A page is written as a whole when it is first changed after a checkpoint: 8 KiB, less what is empty.
+	say("in all", "%8.0f MB of WAL, with %d whole pages; %d transactions, %d rows; the database has %d MB",
+		float64(did.bytes)/1e6, did.pages, did.transactions, did.rows, did.size>>20)
 	return nil
 }
 
