@@ -40,26 +40,77 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
+// campaign is what all worlds do together.
+type campaign struct {
+	first, runs int
+	until       time.Time
+
+	mu         sync.Mutex
+	begun      int
+	violations int
+	answers    int
+	ops        map[string]int
+}
+
+// next is the seed of the next rollout; false: no other one begins.
+func (c *campaign) next() (seed int, more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun == c.runs || c.violations > 0 || !time.Now().Before(c.until) {
+		return 0, false
+	}
+	c.begun++
+	return c.first + c.begun - 1, true
+}
+
+// play runs rollouts in a world until there are enough.
+func (c *campaign) play(t *testing.T, number int) {
+	w := newWorld(t, number)
+	for {
+		seed, more := c.next()
+		if !more {
+			break
+		}
+		problems := w.run(seed)
+		if len(problems) == 0 {
+			continue
+		}
+		t.Errorf("CLUSTER_SEED=%d:\n%s", seed, strings.Join(problems, "\n"))
+		w.logs()
+		c.mu.Lock()
+		c.violations++
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers += w.answers
+	for what, n := range w.ops {
+		c.ops[what] += n
+	}
+}
+
 // CLUSTER_RUNS is how many rollouts there are, CLUSTER_SEED the seed of the first one, CLUSTER_MINUTES after which time no
-// other one begins.
+// other one begins, CLUSTER_WORLDS how many clusters there are at once: a rollout waits more than it computes.
 func TestRolloutsOverAClusterThatFails(t *testing.T) {
 	if noMounts != nil {
 		t.Skip(noMounts)
 	}
-	runs, first := number("CLUSTER_RUNS", 1000), number("CLUSTER_SEED", int(time.Now().Unix()))
-	limit := time.Duration(number("CLUSTER_MINUTES", 1)) * time.Minute
-	w := newWorld(t)
-	violations := 0
-	done := 0
-	for began := time.Now(); done < runs && time.Since(began) < limit; done++ {
-		if problems := w.run(first + done); len(problems) > 0 {
-			violations++
-			t.Errorf("CLUSTER_SEED=%d:\n%s", first+done, strings.Join(problems, "\n"))
-			w.logs()
-			break
-		}
+	began := time.Now()
+	c := &campaign{
+		first: number("CLUSTER_SEED", int(began.Unix())), runs: number("CLUSTER_RUNS", 1000), ops: make(map[string]int),
+		until: began.Add(time.Duration(number("CLUSTER_MINUTES", 1)) * time.Minute),
 	}
-	t.Logf("faults of a cluster: %d rollouts from seed %d, %v, %d answers, violations: %d", done, first, w.ops, w.answers, violations)
+	t.Run("worlds", func(t *testing.T) {
+		for n := range number("CLUSTER_WORLDS", 1) {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				c.play(t, n)
+			})
+		}
+	})
+	each := time.Since(began).Seconds() / float64(max(c.begun, 1))
+	t.Logf("faults of a cluster: %d rollouts from seed %d, %.1f s each, %v, %d answers, violations: %d",
+		c.begun, c.first, each, c.ops, c.answers, c.violations)
 }
 
 // run is a rollout. Every third version fails on the hosts of prod.
@@ -75,25 +126,22 @@ func (w *world) run(n int) []string {
 	var last *rollout.Rollout
 	for steps := 0; ; steps++ {
 		w.pass(step)
-		if len(now) == 0 {
-			w.look(time.Second)
-		} else {
-			w.look(150 * time.Millisecond)
-		}
+		w.look(now)
 		if steps%3 == 0 {
 			w.polls(r)
 		}
-		if r.IntN(12) == 0 {
-			w.mark(r.IntN(servers))
+		if server := r.IntN(servers); r.IntN(12) == 0 {
+			w.begins(server, &all)
 		}
 		now = w.heal(now, false)
 		if steps < 60 && r.IntN(5) == 0 {
 			now = w.draw(r, now)
 		}
-		if len(now) > 0 && now[0].of == "database" {
+		if ofDatabase(now) {
 			continue
 		}
-		last = w.stored(r.IntN(servers))
+		w.giveAgain(r)
+		last = w.stored()
 		w.note(last)
 		if w.over(last) && len(now) == 0 && steps > 10 {
 			break
@@ -105,10 +153,10 @@ func (w *world) run(n int) []string {
 	}
 	w.heal(now, true)
 	w.settle(r)
-	w.checkEnd(w.stored(0))
-	w.checkMarks()
 	close(stop)
 	all.Wait()
+	w.checkEnd(w.stored())
+	w.checkMarks()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append(w.broken, w.linear.check()...)
@@ -118,11 +166,11 @@ func (w *world) run(n int) []string {
 func (w *world) settle(r *rand.Rand) {
 	for n := range 12 {
 		w.pass(step)
-		w.look(time.Second)
+		w.look(nil)
 		if n%3 == 0 {
 			w.polls(r)
 		}
-		w.note(w.stored(0))
+		w.note(w.stored())
 	}
 }
 
@@ -138,9 +186,31 @@ func (w *world) begin(r *rand.Rand) {
 	w.epochAt = w.db.failovers
 	w.markers = map[int]struct{}{}
 	target := w.target
+	w.order = versions(before, target)
 	w.mu.Unlock()
-	w.apply(r.IntN(servers), versions(before, target))
+	w.apply(r.IntN(servers), w.order)
 	w.t.Logf("%s to %s, bad: %t", w.time().Format("02 15:04"), target, w.bad)
+}
+
+// giveAgain sets the version again if a failover has lost it, as whoever looks at the history after one does.
+func (w *world) giveAgain(r *rand.Rand) {
+	if w.db.failovers == w.looked {
+		return
+	}
+	item, err := w.own.Get(w.t.Context(), rollout.KindVersion)
+	if err != nil {
+		return
+	}
+	w.looked = w.db.failovers
+	list, err := rollout.Parse(item.Value)
+	if err != nil {
+		w.broke("the version in the store is none: %v", err)
+		return
+	}
+	if v := list[0].(*rollout.Version); string(v.Spec.Agents.TargetVersion) != w.target {
+		w.count("versions lost by a failover")
+		w.apply(r.IntN(servers), w.order)
+	}
 }
 
 // over reports whether nothing more comes of the rollout.

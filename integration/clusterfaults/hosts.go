@@ -29,6 +29,9 @@ type member struct {
 	acknowledged      bool          // that failure
 }
 
+// hostPatience is how long a host waits for a server to take its report before it tries the next one.
+const hostPatience = 600 * time.Millisecond
+
 func (w *world) join() {
 	w.t.Helper()
 	for i := range 12 {
@@ -48,13 +51,13 @@ func (w *world) join() {
 	for _, h := range w.hosts {
 		sum := sha256.Sum256([]byte(h.secret))
 		join := find.Join{HostID: h.id, SecretHash: hex.EncodeToString(sum[:]), Group: h.group}
-		if err := w.post(w.servers[0].running(), find.JoinPath, made.Token, join); err != nil {
+		if err := w.post(w.servers[0].running(), find.JoinPath, made.Token, join, time.Minute); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 }
 
-func (w *world) post(p *process, path, secret string, body any) error {
+func (w *world) post(p *process, path, secret string, body any, patience time.Duration) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -65,7 +68,7 @@ func (w *world) post(p *process, path, secret string, body any) error {
 	}
 	req.Header.Set("Authorization", "Bearer "+secret)
 	req.Header.Set("Content-Type", "application/json")
-	return answer(&http.Client{Timeout: 2 * time.Second}, req, nil)
+	return answer(&http.Client{Timeout: patience}, req, nil)
 }
 
 // polls has all hosts look at once. Each goes to the servers in an order by lot, as a balancer of load has it, until one
@@ -80,21 +83,22 @@ func (w *world) polls(r *rand.Rand) {
 }
 
 func (w *world) poll(h *member, order []int) {
-	asked := false
+	answered := false
 	for _, i := range order {
 		s := w.servers[i]
 		p := s.running()
 		if p == nil || p.isPaused() {
 			continue
 		}
-		if !asked {
+		if !answered {
+			asked := time.Now()
 			a, err := s.find(p, h)
 			if err != nil {
 				continue
 			}
-			w.judge(p, h, a)
+			w.judge(p, h, a, asked)
 			w.obey(h, a)
-			asked = true
+			answered = true
 		}
 		if w.report(p, h) {
 			return
@@ -125,7 +129,7 @@ func (w *world) report(p *process, h *member) bool {
 	h.sequence++
 	b := find.Heartbeat{HostID: h.id, Group: h.group, Version: h.version, Told: h.toldTo, Outcome: h.outcome, Sequence: h.sequence}
 	w.mu.Unlock()
-	err := w.post(p, find.HeartbeatPath, h.secret, b)
+	err := w.post(p, find.HeartbeatPath, h.secret, b, hostPatience)
 	if refusal, ok := errors.AsType[*statusError](err); ok && refusal.code != http.StatusServiceUnavailable {
 		var said find.HeartbeatError
 		json.Unmarshal([]byte(refusal.text), &said)

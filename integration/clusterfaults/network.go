@@ -24,8 +24,9 @@ type network struct {
 	net  int // the second number of the addresses
 }
 
-func newNetwork(t testing.TB) *network {
-	n := &network{t: t, name: fmt.Sprintf("cf%d", os.Getpid()%100_000), net: 100 + os.Getpid()%100}
+func newNetwork(t testing.TB, number int) *network {
+	// Worlds of one process have other names and other addresses.
+	n := &network{t: t, name: fmt.Sprintf("cf%d%c", os.Getpid()%100_000, 'a'+number), net: 100 + (os.Getpid()+number)%100}
 	for d := range databases {
 		n.ip("netns", "add", n.namespace(d))
 		t.Cleanup(func() { exec.Command("ip", "netns", "del", n.namespace(d)).Run() })

@@ -46,13 +46,13 @@ func (w *world) scene(p *process, h *member, a told) scene {
 	return s
 }
 
-// judge looks at an answer of find: whether that may be.
-func (w *world) judge(p *process, h *member, a told) {
+// judge looks at an answer of find, asked for at a time: whether that may be.
+func (w *world) judge(p *process, h *member, a told, asked time.Time) {
 	s := w.scene(p, h, a)
 	if a.Version == "" {
 		w.broke("host %s of %s is told no version", h.id, h.group)
 	}
-	if back := p.lets(h.group+" "+a.Version, a.Update, s.halted && s.again); back || a.Update && s.before {
+	if back := p.lets(h.group+" "+a.Version, asked, a.Update, s.halted && s.again); back || a.Update && s.before {
 		w.broke("a halt is forgotten: host %s of %s is told to update to %s (this process had refused it: %t, it began after the halt: %t)",
 			h.id, h.group, a.Version, back, s.before)
 	}
@@ -70,14 +70,16 @@ func (w *world) judge(p *process, h *member, a told) {
 	}
 }
 
-// lets notes that a process refuses what it had told before because of a halt, and reports whether it forgets that.
-func (p *process) lets(group string, update, halted bool) (back bool) {
+// lets notes that a process refuses what it had told before because of a halt, and reports whether it forgets that. An
+// answer that was asked for before the refusal came may be judged after it.
+func (p *process) lets(group string, asked time.Time, update, halted bool) (back bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !update && halted {
-		p.refused[group] = true
+	since, refused := p.refused[group]
+	if !update && halted && !refused {
+		p.refused[group] = time.Now()
 	}
-	return update && p.refused[group]
+	return update && refused && asked.After(since)
 }
 
 // ask has all servers that run be asked all the time, until stop is closed: find always answers.
@@ -95,10 +97,11 @@ func (w *world) ask(stop chan struct{}, all *sync.WaitGroup) {
 					continue
 				}
 				h := w.hosts[n%len(w.hosts)]
+				asked := time.Now()
 				a, err := s.find(p, h)
 				switch {
 				case err == nil:
-					w.judge(p, h, a)
+					w.judge(p, h, a, asked)
 				case s.running() == p && !p.isPaused() && !p.over():
 					w.broke("server %d does not answer: %v", s.number, err)
 				}

@@ -5,6 +5,7 @@ package clusterfaults
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -32,6 +33,7 @@ func TestTheRulesFindWhatMustNotBe(t *testing.T) {
 		after  string // halted when the process began
 		before []told // what the process has told the host
 		epochs int
+		late   bool // the answer was asked for before those
 		want   string
 	}{
 		"dev is done":                  {hosts: prod(""), answer: go2},
@@ -44,16 +46,23 @@ func TestTheRulesFindWhatMustNotBe(t *testing.T) {
 		"a second canary":              {hosts: []*member{host("dev", "1", "2"), host("dev", "1", "")}, answer: go2, want: "the canary"},
 		"the canary has done so":       {hosts: []*member{host("dev", "2", "2"), host("dev", "1", "")}, answer: go2},
 		"a halt is forgotten":          {hosts: prod("2"), answer: go2, halted: "prod", before: []told{{"2", false}}, want: "a halt is forgotten"},
+		"two answers at once":          {hosts: prod("2"), answer: go2, halted: "prod", before: []told{{"2", false}}, late: true},
 		"a halt is not known yet":      {hosts: prod("2"), answer: go2, halted: "prod"},
 		"a halt from before the start": {hosts: prod("2"), answer: go2, after: "prod", want: "a halt is forgotten"},
 	} {
 		w := &world{t: t, db: &cluster{}, hosts: c.hosts, target: "2", halted: map[string]bool{}, epochAt: -c.epochs}
 		w.halted[w.key(c.halted, "2")] = true
-		p := &process{refused: map[string]bool{}, after: map[string]bool{w.key(c.after, "2"): true}}
+		p := &process{refused: map[string]time.Time{}, after: map[string]bool{w.key(c.after, "2"): true}}
 		h := c.hosts[len(c.hosts)-1]
-		for _, a := range append(c.before, c.answer) {
-			w.judge(p, h, a)
+		first := time.Now()
+		for _, a := range c.before {
+			w.judge(p, h, a, first)
 		}
+		asked := time.Now()
+		if c.late {
+			asked = first
+		}
+		w.judge(p, h, c.answer, asked)
 		if got := strings.Join(w.broken, "; "); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 			t.Errorf("%s: %q; want %q", name, got, c.want)
 		}

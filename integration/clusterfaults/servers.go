@@ -29,8 +29,8 @@ type process struct {
 
 	mu     sync.Mutex
 	paused bool
-	// refused are groups that this process has told not to update after it had told them to, by version.
-	refused map[string]bool
+	// refused are groups that this process has told not to update after it had told them to, by version, and since when.
+	refused map[string]time.Time
 	// after is the halts that the store had when this process began.
 	after map[string]bool
 }
@@ -85,7 +85,7 @@ func (s *findServer) startOnce() error {
 	if err != nil {
 		return err
 	}
-	p := &process{log: log, ended: make(chan struct{}), refused: make(map[string]bool), after: s.w.halts()}
+	p := &process{log: log, ended: make(chan struct{}), refused: make(map[string]time.Time), after: s.w.halts()}
 	p.cmd = exec.Command(s.w.program, "serve", "--listen", "127.0.0.1:0", "--store", s.w.db.address(s.number), "--admin-socket", s.socket())
 	p.cmd.Env = append(os.Environ(), "FLEET_CLOCK="+s.clock())
 	p.cmd.Stderr = p.log

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/adminapi"
 	"teleport-update/find/store/postgres"
 	"teleport-update/find/store/postgres/pgtest"
 	"teleport-update/integration/fleet"
@@ -53,7 +53,8 @@ type world struct {
 	net     *network
 	db      *cluster
 	servers [servers]*findServer
-	stores  [servers]*postgres.Store // of the test itself, on the links of the servers
+	stores  [servers]*postgres.Store // of the test's clients, on the links of the servers
+	own     *postgres.Store          // of the test's judge: the socket of the primary, which no network cuts off
 	hosts   []*member
 	linear  *linear
 
@@ -62,6 +63,8 @@ type world struct {
 	skewed  [servers]time.Duration
 	target  string
 	good    string           // the one before it that did not fail
+	order   string           // that set the target
+	looked  int              // the epoch for which it was seen that the store has the order
 	number  int              // of the target
 	bad     bool             // hosts of prod fail
 	halted  map[string]bool  // "epoch group version" that the store had halted
@@ -71,9 +74,10 @@ type world struct {
 	broken  []string         // rules
 	marker  int              // the last jitter that was acknowledged
 	markers map[int]struct{} // that may be in the store
+	marking atomic.Bool      // a change of the configuration is on its way
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, number int) *world {
 	dir, err := os.MkdirTemp("/tmp", "cf")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +90,7 @@ func newWorld(t testing.TB) *world {
 	if w.program, err = fleet.BuildServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.net = newNetwork(t)
+	w.net = newNetwork(t, number)
 	w.db = newCluster(t, w.net, dir)
 	w.pass(0)
 	w.db.begin(filepath.Join(dir, "clock"))
@@ -99,6 +103,8 @@ func newWorld(t testing.TB) *world {
 		t.Cleanup(w.servers[i].kill)
 		t.Cleanup(func() { w.stores[i].Close() })
 	}
+	w.connect()
+	t.Cleanup(func() { w.own.Close() })
 	w.apply(0, strings.ReplaceAll(config, "JITTER", "0"))
 	w.apply(0, versions("0.9.0", w.target))
 	w.join()
@@ -182,6 +188,17 @@ func (w *world) apply(s int, text string) {
 	w.t.Fatalf("apply: %v\n%s", err, text)
 }
 
+// begins has a server make a change of the configuration, and does not wait for it. Nothing is begun while another is on its way.
+func (w *world) begins(s int, all *sync.WaitGroup) {
+	if !w.marking.CompareAndSwap(false, true) {
+		return
+	}
+	all.Go(func() {
+		defer w.marking.Store(false)
+		w.mark(s)
+	})
+}
+
 // mark changes the configuration, once, through one server. An acknowledged change is not lost but by a failover.
 func (w *world) mark(s int) {
 	w.mu.Lock()
@@ -201,27 +218,21 @@ func (w *world) mark(s int) {
 	w.ops["changes of the configuration"]++
 }
 
-// look waits until servers have looked at this time, or are known not to.
-func (w *world) look(patience time.Duration) {
-	limit := time.Now().Add(patience)
-	for i, s := range w.servers {
-		p := s.running()
-		if p == nil || p.isPaused() || w.skewed[i] != 0 {
-			continue
-		}
-		for time.Now().Before(limit) {
-			var status adminapi.Status
-			if err := s.admin(http.MethodGet, "/v1/status", nil, &status); err == nil && !status.LastTick.Before(w.time()) {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+// connect opens the store of the primary for the judge.
+func (w *world) connect() {
+	w.t.Helper()
+	if w.own != nil {
+		w.own.Close()
+	}
+	var err error
+	if w.own, err = postgres.Open(w.t.Context(), postgres.Options{URL: pgtest.URL("find", w.primary())}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
 // stored is the rollout in the primary; nil if it cannot be read.
-func (w *world) stored(s int) *rollout.Rollout {
-	item, err := w.stores[s].Get(w.t.Context(), rollout.KindRollout)
+func (w *world) stored() *rollout.Rollout {
+	item, err := w.own.Get(w.t.Context(), rollout.KindRollout)
 	if err != nil {
 		return nil
 	}
@@ -270,7 +281,7 @@ func seed(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, 32)) }
 
 // checkMarks looks for the last change of the configuration that was acknowledged.
 func (w *world) checkMarks() {
-	item, err := w.stores[0].Get(w.t.Context(), rollout.KindConfig)
+	item, err := w.own.Get(w.t.Context(), rollout.KindConfig)
 	if err != nil {
 		w.broke("the configuration is gone: %v", err)
 		return
