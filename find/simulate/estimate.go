@@ -84,13 +84,17 @@ func scaled(c *rollout.Config, now rollout.Overview) *rollout.Config {
 }
 
 // resume puts groups where they are in the rollout that is estimated: those that are
-// done, with hosts on the target, and those that have started, which start again.
+// done, with hosts on the target, and those that have started, which start again. Those
+// that are halted or were rolled back wait for a person, and the groups behind them wait
+// for these.
 func (w *world) resume() {
 	for i := range w.rollout.Status.Groups {
 		g := &w.rollout.Status.Groups[i]
 		was, known := w.scenario.begun[g.Name]
 		switch {
 		case !known:
+		case was.Halted != nil || was.State == rollout.RolledBack:
+			g.State, g.Halted, g.LastUpdateTime = was.State, was.Halted, was.Since
 		case was.State == rollout.Done:
 			g.State, g.DoneTime, g.LastUpdateTime = rollout.Done, was.Since, was.Since
 		case was.State == rollout.Active || was.State == rollout.Canarying:

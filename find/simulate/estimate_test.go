@@ -35,12 +35,23 @@ func TestEstimates(t *testing.T) {
 			o.Groups[0].State, o.Groups[0].Since = rollout.Done, at.Add(-time.Hour)
 			o.Groups[1].State = rollout.Active
 		}, "Tue 15"},
+		{"the second is halted", func(o *rollout.Overview) {
+			o.Groups[0].State, o.Groups[0].Since = rollout.Done, at.Add(-time.Hour)
+			o.Groups[1].State, o.Groups[1].Halted = rollout.Active, &rollout.Halted{Since: at, Reason: rollout.HostsFailed}
+		}, ""},
+		{"the first was rolled back", func(o *rollout.Overview) { o.Groups[0].State = rollout.RolledBack }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			begin := time.Now()
 			got, err := EstimateGroups(t.Context(), s.Config, s.Version, overview(tc.edit), at)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if tc.prod == "" {
+				if got["prod"] != (Estimate{}) || got["dev"] != (Estimate{}) {
+					t.Errorf("nobody lets the groups go on, and these are expected: %v", got)
+				}
+				return
 			}
 			if start := got["prod"].Start; start.Format("Mon 15") != tc.prod || !got["prod"].Done.After(start.Add(30*time.Minute)) {
 				t.Errorf("prod starts %s and is done %s; want %s", start, got["prod"].Done, tc.prod)
