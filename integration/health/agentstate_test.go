@@ -41,6 +41,7 @@ func (s *scene) failing(variant stamp.Variant, state string) {
 }
 
 func TestAnUpdateHelpsAnAgentThatFails(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		variant stamp.Variant
@@ -105,6 +106,7 @@ func TestAnAgentThatFailsBeforeAndAfterIsAsItWas(t *testing.T) {
 // Both versions fail for a reason that is neither's: a configuration that was
 // broken while the agent ran.
 func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
+	t.Parallel()
 	const sound, broken = "stand_in: {rows_per_second: 3}\n", "stand_in: {rows_per_second: 5000}\n"
 	broke := func(t *testing.T) *scene {
 		s := newScene(t)
@@ -153,6 +155,7 @@ func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
 }
 
 func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
+	t.Parallel()
 	for name, left := range map[string]string{"at the first try": "inactive", "and killed": "failed", "and killed, after a crash": "failed"} {
 		t.Run("stopped "+name, func(t *testing.T) {
 			s := newScene(t)
@@ -222,6 +225,7 @@ func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
 }
 
 func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
+	t.Parallel()
 	for _, verb := range []string{"restart", "reload"} {
 		t.Run(verb, func(t *testing.T) {
 			s := newScene(t)
@@ -282,6 +286,7 @@ func (s *scene) readyOnce(is *atomic.Bool) (url string) {
 // Somebody broke the link of the agent, which then came to its limit of starts: systemd
 // does not start it again once the link is back, and the next run does.
 func TestAnAgentThatSystemdGaveUpIsStartedOnceItsLinkIsBack(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"the run", "who broke it"} {
 		t.Run(by, func(t *testing.T) {
 			s := newScene(t)

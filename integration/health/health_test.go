@@ -119,6 +119,7 @@ func healthCases() []healthCase {
 }
 
 func TestTheHealthWatchDecides(t *testing.T) {
+	t.Parallel()
 	for _, c := range healthCases() {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t)
