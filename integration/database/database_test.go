@@ -22,6 +22,7 @@ import (
 // RFD 0169 §Runtime, steps 11 to 14: the old version gets back the database that
 // it had, whatever the new one did to it.
 func TestAVersionThatMigratesAndCrashesLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	restarts := release.Unit{NoReload: true}
 	for _, tc := range []struct {
 		name, mode string
@@ -83,6 +84,7 @@ func (s *scene) onlyDatabase() {
 // An agent that was killed leaves commits in a WAL, or half a transaction in the
 // database with a journal that says how to take it back.
 func TestWhatAKilledAgentLeftBehindIsBackedUpWhole(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, mode string
 		failed     bool // the unit is failed, else it is off

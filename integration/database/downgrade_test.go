@@ -131,6 +131,7 @@ func (s *scene) countReleases() (asked func() int64) {
 // RFD 0169 §Downgrades, invariant 1: "Broken rollbacks can always be reverted by
 // reversing the rollback exactly." So what is left must be complete to the row.
 func TestADowngradeLosesNoRowAndNeedsNoNetwork(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"wal", "delete"} {
 		t.Run(mode, func(t *testing.T) {
 			s := newScene(t)
@@ -271,6 +272,7 @@ func TestADowngradeOfAHostWithoutADatabaseIsAllowed(t *testing.T) {
 }
 
 func TestAPersonMayInsistOnADowngrade(t *testing.T) {
+	t.Parallel()
 	t.Run("and the older version can work with the database", func(t *testing.T) {
 		s := newScene(t)
 		s.Sound("1.0.0", "1.1.0")

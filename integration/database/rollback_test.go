@@ -19,6 +19,7 @@ import (
 // RFD 0169 §Downgrades, the two examples. "v1" wrote the rows of its first life
 // before v2 came; those of its second life come after it was returned to.
 func TestTheSequencesOfTheRFD(t *testing.T) {
+	t.Parallel()
 	const v1, v2, v3 = "1.0.0", "1.1.0", "1.2.0"
 	begin := func(t *testing.T) (s *scene, first, second, third scenes.Content) {
 		s = newScene(t)
@@ -219,6 +220,7 @@ func TestARollbackToWhatIsNotWholeIsRefused(t *testing.T) {
 
 // A damaged database must not keep a host on the version that damaged it.
 func TestARollbackFromADamagedDatabase(t *testing.T) {
+	t.Parallel()
 	for _, tc := range damages {
 		if tc.name != "another kind of file" && !tc.deep {
 			continue
