@@ -102,6 +102,7 @@ systemctl enable --now teleport`)
 
 // What a page says is so, and each of its commands does what the page says.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	for _, p := range pages {
 		if p.long && os.Getenv("FAULTS") != "all" {
 			continue

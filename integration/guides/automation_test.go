@@ -17,6 +17,7 @@ import (
 // RFD 0169, Manual Workflow: hosts without the updater, brought to their cluster's
 // version by a tool of the operator's.
 func TestAgentsFollowTheirClusterWithoutTheUpdater(t *testing.T) {
+	t.Parallel()
 	for name, tool := range map[string]struct {
 		run  []string
 		fine string // what it says where there is nothing to do

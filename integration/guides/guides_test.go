@@ -41,6 +41,7 @@ const work = "/root/teleport-update"
 // Every command of the README and of docs/ is run as it is printed, on hosts that
 // know the names in it; see block for what is not.
 func TestGuides(t *testing.T) {
+	t.Parallel()
 	for _, guide := range guides(t) {
 		blocks, err := markdown.Read(guide, file(t, guide))
 		if err != nil {

@@ -128,6 +128,7 @@ func TestTheInstallScriptInstallsNothingDamaged(t *testing.T) {
 // A host without apt and without curl, as those with rpm packages are; each has one
 // of these programs. What is called yum today is dnf by another name.
 func TestTheInstallScriptUsesWhatInstallsRpms(t *testing.T) {
+	t.Parallel()
 	for manager, others := range map[string]string{
 		"dnf":    "",
 		"yum":    "mv /usr/bin/dnf-3 /usr/bin/yum; rm /usr/bin/dnf",
