@@ -23,6 +23,7 @@ import (
 const exposureLimit = 2.5
 
 func TestTheFindServersPackage(t *testing.T) {
+	t.Parallel()
 	for _, suite := range []string{"bullseye", "bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
 			s := bareScene(t, host.Options{Suite: suite})

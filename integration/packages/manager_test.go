@@ -42,6 +42,7 @@ var (
 // eachManager runs a test under apt and under dnf.
 func eachManager(t *testing.T, test func(t *testing.T, m manager)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("apt", func(t *testing.T) { test(t, usingApt) })
 	t.Run("dnf", func(t *testing.T) { test(t, usingDnf) })
 }

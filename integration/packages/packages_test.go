@@ -156,6 +156,7 @@ func copyModule(t *testing.T, from, to string) {
 }
 
 func TestLintianHasNothingToSay(t *testing.T) {
+	t.Parallel()
 	tool(t, "lintian", "lintian")
 	for _, deb := range packages(t, "deb") {
 		cmd := exec.Command("lintian", "--tag-display-limit", "0", "--info", "--fail-on", "error,warning", deb)
@@ -168,6 +169,7 @@ func TestLintianHasNothingToSay(t *testing.T) {
 }
 
 func TestRpmlintHasNothingToSay(t *testing.T) {
+	t.Parallel()
 	tool(t, "rpmlint", "rpmlint")
 	tool(t, "rpm", "rpm")
 	// rpmlint unpacks with cpio, and names in an rpm may be absolute: cpio would write over this machine's files.
@@ -188,6 +190,7 @@ func TestRpmlintHasNothingToSay(t *testing.T) {
 }
 
 func TestTheManualIsWellFormed(t *testing.T) {
+	t.Parallel()
 	tool(t, "man", "man-db")
 	for _, page := range []string{"teleport-update/teleport-update.8", "teleport-find/teleport-find.8"} {
 		cmd := exec.Command("man", "--warnings", "--encoding=UTF-8", "--local-file", "../../packaging/"+page)
@@ -203,6 +206,7 @@ func TestTheManualIsWellFormed(t *testing.T) {
 // What a package holds, and nothing more; each file readable by everybody, but for the one
 // that may hold a password, and writable by root alone.
 func TestFilesAndTheirModes(t *testing.T) {
+	t.Parallel()
 	tool(t, "rpm", "rpm")
 	for _, deb := range packages(t, "deb") {
 		out, err := exec.Command("dpkg-deb", "--contents", deb).Output()
@@ -256,6 +260,7 @@ func TestFilesAndTheirModes(t *testing.T) {
 
 // The maintainer scripts are in no package that nobody looked at.
 func TestScriptsAreCleanShell(t *testing.T) {
+	t.Parallel()
 	tool(t, "shellcheck", "shellcheck")
 	var scripts []string
 	err := filepath.WalkDir("../../packaging", func(path string, d fs.DirEntry, err error) error {

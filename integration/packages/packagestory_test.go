@@ -15,6 +15,7 @@ import (
 // The story of a host from its package, on each Debian: 11 with systemd 247, 12
 // with 252, 13 with 257.
 func TestTheDebCarriesAHostThroughItsLife(t *testing.T) {
+	t.Parallel()
 	for _, suite := range []string{"bullseye", "bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
 			m := usingApt
