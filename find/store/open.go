@@ -66,7 +66,8 @@ CREATE TABLE history (
 // The file lies in a folder that only its owner, the user of this process, may
 // enter: the folder is made so where it is missing, and one that is open to others
 // is refused. What is not a store, is damaged, or was written by a newer version
-// of this program is an error and stays as it is.
+// of this program is an error and stays as it is. A large file is looked at for damage
+// while it is in use: each operation is an error once some is found.
 func OpenSQLite(ctx context.Context, path string) (*SQLite, error) {
 	return openSQLite(ctx, path, "os")
 }
@@ -85,6 +86,7 @@ func openSQLite(ctx context.Context, path, vfs string) (*SQLite, error) {
 		return nil, err
 	}
 	s := &SQLite{path: path, vfs: vfs, conn: conn, file: file}
+	s.checkLater()
 	s.keepReserve()
 	return s, nil
 }
@@ -166,7 +168,11 @@ func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.
 	if err := patiently(func() error { return initialise(c) }); err != nil {
 		return nil, nil, err
 	}
-	if err := check(c); err != nil {
+	look := check
+	if file.Size() > checkAtOnce {
+		look = func(c *sqlite3.Conn) error { _, err := revision(c); return err }
+	}
+	if err := look(c); err != nil {
 		return nil, nil, err
 	}
 	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {
@@ -282,8 +288,7 @@ func initialise(c *sqlite3.Conn) (err error) {
 	return accompany(c)
 }
 
-// check reads the whole store: damage is better found here than in the answer
-// to a host.
+// check reads the whole store.
 func check(c *sqlite3.Conn) error {
 	problem := ""
 	err := query(c, "PRAGMA quick_check(1)", nil, func(stmt *sqlite3.Stmt) bool {

@@ -258,3 +258,47 @@ func content(t *testing.T, path string) []byte {
 	}
 	return data
 }
+
+// A large store is in use at once, and looked at for damage meanwhile: then each operation says what to do.
+func TestALargeStoreIsCheckedWhileItIsInUse(t *testing.T) {
+	path := newPath(t)
+	s, err := OpenSQLite(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var change Change
+	for i := range 300 {
+		change.Writes = append(change.Writes, Write{Key: fmt.Sprint("k", i), Value: bytes.Repeat([]byte{byte(i)}, checkAtOnce/256)})
+	}
+	if _, err := s.Commit(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for _, damaged := range []bool{false, true} {
+		if data := content(t, path); damaged {
+			clear(data[len(data)/2/4096*4096:][:4096])
+			writeFile(t, path, string(data))
+		}
+		if s, err = OpenSQLite(t.Context(), path); err != nil {
+			t.Fatalf("damaged %v: it is not open: %v", damaged, err)
+		}
+		if s.whole == nil {
+			t.Fatal("nobody looks at it")
+		}
+		<-s.whole.ended
+		_, err = s.Get(t.Context(), "k1")
+		if says := err != nil && strings.Contains(err.Error(), "it is damaged"); says != damaged || !damaged && err != nil {
+			t.Errorf("damaged %v: %v", damaged, err)
+		}
+		s.Close()
+	}
+	if s, err = OpenSQLite(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	s.Close() // which ends the check, too
+	select {
+	case <-s.whole.ended:
+	default:
+		t.Error("the check goes on after the store was closed")
+	}
+}

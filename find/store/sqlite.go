@@ -28,6 +28,7 @@ type SQLite struct {
 	conn   *sqlite3.Conn // nil when the file could not be opened again
 	epoch  int64         // how many files have been open before this one
 	file   os.FileInfo   // that conn has open
+	whole  *later        // the check of a large file; nil for none
 	closed bool
 }
 
@@ -38,6 +39,7 @@ func (s *SQLite) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.whole.end()
 	if s.conn == nil {
 		return nil
 	}
@@ -301,6 +303,9 @@ func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) er
 	if err := s.current(ctx); err != nil {
 		return err
 	}
+	if err := s.whole.found(); err != nil {
+		return fmt.Errorf("the store %s: %w", s.path, err)
+	}
 	s.conn.SetInterrupt(ctx)
 	defer s.conn.SetInterrupt(context.Background())
 	err := operation(s.conn)
@@ -340,6 +345,17 @@ func (s *SQLite) current(ctx context.Context) error {
 		s.conn = nil
 	}
 	s.epoch++
-	s.conn, s.file, err = open(ctx, s.path, s.vfs, false)
+	if s.conn, s.file, err = open(ctx, s.path, s.vfs, false); err == nil {
+		s.checkLater()
+	}
 	return err
+}
+
+// checkLater begins the check of a large file, in the place of that of the file before.
+func (s *SQLite) checkLater() {
+	s.whole.end()
+	s.whole = nil
+	if s.file.Size() > checkAtOnce {
+		s.whole = checkLater(s.path, s.vfs)
+	}
 }

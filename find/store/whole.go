@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// checkAtOnce is the size of a file, in bytes, up to which all of it is read before it is in use: damage is better found
+// then than in the answer to a host. A larger file is read meanwhile. That of a million hosts has 450 MB: nobody would be
+// answered for as long as a disk takes to read them after a boot.
+const checkAtOnce = 16 << 20
+
+// later is the check of a file that is in use.
+type later struct {
+	damage atomic.Pointer[error]
+	stop   context.CancelFunc
+	ended  chan struct{}
+}
+
+func checkLater(path, vfs string) *later {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &later{stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(l.ended)
+		if err := checkWhole(ctx, path, vfs); err != nil {
+			l.damage.Store(&err)
+		}
+	}()
+	return l
+}
+
+// checkWhole returns what is damaged. That the file cannot be read, or that the check was ended, is no damage.
+func checkWhole(ctx context.Context, path, vfs string) error {
+	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"vfs": {vfs}}.Encode()}
+	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	c.SetInterrupt(ctx)
+	err = explain(check(c))
+	if _, damaged := err.(*damagedError); damaged {
+		return err
+	}
+	return nil
+}
+
+// found returns the damage that was found so far; nil for none, and without a check.
+func (l *later) found() error {
+	if l == nil {
+		return nil
+	}
+	if damage := l.damage.Load(); damage != nil {
+		return *damage
+	}
+	return nil
+}
+
+// end returns when the check has ended.
+func (l *later) end() {
+	if l != nil {
+		l.stop()
+		<-l.ended
+	}
+}
