@@ -86,7 +86,6 @@ func (t *tick) goBack(ctx context.Context) error {
 		why = "going back from a version that was never proven, and fails"
 	}
 	t.i.Machine.Host.Log.Warn(why, "from", active.Short(), "to", req.To.String())
-	t.i.lookAway()
 	if err := t.i.transact(ctx, req); err != nil {
 		t.i.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return nil

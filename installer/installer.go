@@ -50,7 +50,6 @@ type Installer struct {
 	HookLimit time.Duration // how long one hook may take
 
 	asked atomic.Pointer[askedWith]
-	seen  *glance // nil means that nobody has looked
 }
 
 // askedWith is what find was last asked with. A report goes over the same connection: a handshake costs more than

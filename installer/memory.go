@@ -30,10 +30,7 @@ type tick struct {
 	waits   bool    // it did not, for it is not time yet
 }
 
-func (i *Installer) beginTick() *tick {
-	i.lookAway()
-	return &tick{i: i, memory: i.ticks()}
-}
+func (i *Installer) beginTick() *tick { return &tick{i: i, memory: i.ticks()} }
 
 // record changes the status in updates.yaml under the update lock.
 func record(ctx context.Context, m *transaction.Machine, change func(*state.Config)) error {

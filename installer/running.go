@@ -42,11 +42,14 @@ func (t *tick) startGivenUp(ctx context.Context) {
 	if !follows || !t.i.Machine.Scheduled || host.Exists(t.i.Machine.Host.Paths.Journal()) {
 		return
 	}
-	agent, err := t.i.glance(ctx)
-	if err != nil || !givenUp(agent.sight.Unit) {
+	agent, err := t.i.Machine.Agent(ctx)
+	if err != nil {
 		return
 	}
-	defer t.i.lookAway()
+	defer agent.Close()
+	if sight, err := agent.Look(ctx); err != nil || !givenUp(sight.Unit) {
+		return
+	}
 	t.i.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version",
 		c.Spec.ActiveVersion)
 	if err := agent.Start(ctx); err != nil {

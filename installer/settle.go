@@ -17,7 +17,6 @@ func (i *Installer) Settle(ctx context.Context, command string) {
 		added = i.chronicle().noteEnded(command)
 	}
 	i.publish(ctx)
-	i.lookAway()
 	if added != nil {
 		i.runHooks(ctx, *added)
 	}

@@ -32,7 +32,7 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (view.Report
 
 // report is Status; deep is for a person who asks, and not for each run of the timer.
 func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (view.Report, error) {
-	s := i.surveyed(!deep)
+	s := i.survey()
 	defer s.Close()
 	c, err := s.Config()
 	if errors.Is(err, os.ErrPermission) {

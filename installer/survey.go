@@ -11,20 +11,11 @@ import (
 )
 
 // survey is the host as it is now.
-func (i *Installer) survey() *survey.Survey { return i.surveyed(false) }
-
-// surveyed is the host as it is now; byGlance means that its agent is the one which the end of this run has seen, if it
-// has.
-func (i *Installer) surveyed(byGlance bool) *survey.Survey {
+func (i *Installer) survey() *survey.Survey {
 	return survey.New(survey.Sources{
 		Records: records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
 		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
-		Connect: func(ctx context.Context) (survey.Manager, error) {
-			if byGlance && i.seen != nil {
-				return i.seen, nil
-			}
-			return i.Machine.Agent(ctx)
-		},
+		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 	})
 }
 

@@ -211,11 +211,10 @@ func (t *tick) observe(ctx context.Context) {
 	if paths := t.i.Machine.Host.Paths; !follows || paths.RunDir == "" || host.Exists(paths.Journal()) {
 		return
 	}
-	seen, err := t.i.glance(ctx)
-	if err != nil || seen.sight.State == state.AgentUnknown {
+	sight, err := t.i.look(ctx)
+	if err != nil || sight.State == state.AgentUnknown {
 		return
 	}
-	sight := seen.sight
 	active, m, now := c.Active(), &t.memory, t.i.Machine.Timestamp()
 	unstable := m.Unstable != nil && m.Unstable.Release == active
 	loops := crashed(sight.Unit, sight.State, m.Agent, unstable)
