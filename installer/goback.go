@@ -54,11 +54,12 @@ func leftOnce(c state.Config) bool {
 // that is left counts as failed; until that is written, it is held back. It returns an error
 // where the policy refuses that, once for each reason.
 func (t *tick) goBack(ctx context.Context) error {
-	c, err := state.LoadConfig(t.i.Machine.Host.Paths.Config())
+	c, err := t.host().Config()
 	if err != nil || !t.goesBack(c, t.memory.Unstable) {
 		return nil
 	}
 	active := c.Active()
+	defer t.waited()
 	bad, ok, err := t.i.Machine.Active(c)
 	if err == nil && !ok {
 		err = fmt.Errorf("version %s is not whole on disk", active.Short())

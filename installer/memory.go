@@ -21,17 +21,6 @@ func (i *Installer) succeeded() {
 	}
 }
 
-// tick is one run of update, and what runs of the timer remember of each other. Only
-// theirs count: what a person's command fails with, that person reads.
-type tick struct {
-	i       *Installer
-	memory  state.Ticks
-	fetches *wanted // what it asked the mirrors for
-	waits   bool    // it did not, for it is not time yet
-}
-
-func (i *Installer) beginTick() *tick { return &tick{i: i, memory: i.ticks()} }
-
 // record changes the status in updates.yaml under the update lock.
 func record(ctx context.Context, m *transaction.Machine, change func(*state.Config)) error {
 	unlock, err := state.Lock(ctx, m.Host.Paths.UpdateLock(), state.LockPatience)

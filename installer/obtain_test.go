@@ -42,6 +42,14 @@ func (s *shelf) save() {
 	must(s.T, s.c.Save(s.Machine.Host.Paths.Config()))
 }
 
+// now is the configuration as it is on disk.
+func (s *shelf) now() state.Config {
+	s.Helper()
+	c, err := s.Machine.Host.Paths.LoadConfig()
+	must(s.T, err)
+	return c
+}
+
 // publish puts a release on the shelf; more makes it another one of that name.
 func (s *shelf) publish(v string, more ...tarball.Item) { s.put(v, append(tarball.Sound(v), more...)) }
 
@@ -97,17 +105,17 @@ func TestACommandLeavesWhatAnotherOneHasFetched(t *testing.T) {
 	other := *s
 	done := other.has("1.2.0") // makes room first
 	s.kept("1.0.0", "1.1.0", "1.2.0")
-	other.obtainer().tidy(t.Context())
+	other.obtainer().tidy(t.Context(), s.now())
 	s.kept("1.0.0", "1.1.0", "1.2.0")
 	done()
-	s.obtainer().tidy(t.Context())
+	s.obtainer().tidy(t.Context(), s.now())
 	s.kept("1.0.0", "1.1.0")
 	found := other.has("1.1.0") // on disk
 	unclaim()
-	s.obtainer().tidy(t.Context())
+	s.obtainer().tidy(t.Context(), s.now())
 	s.kept("1.0.0", "1.1.0")
 	found()
-	s.obtainer().tidy(t.Context())
+	s.obtainer().tidy(t.Context(), s.now())
 	s.kept("1.0.0")
 }
 
@@ -117,7 +125,7 @@ func TestAVersionThatFailedIsKeptForItsNextAttempt(t *testing.T) {
 	s.publish("1.2.0")
 	s.has("1.1.0")()
 	s.failed("1.1.0")
-	s.obtainer().tidy(t.Context())
+	s.obtainer().tidy(t.Context(), s.now())
 	s.has("1.2.0")()
 	s.kept("1.0.0", "1.1.0", "1.2.0")
 
@@ -130,14 +138,14 @@ func TestAVersionThatFailedIsKeptForItsNextAttempt(t *testing.T) {
 
 	// One at most: the one that failed last.
 	s.failed("1.2.0")
-	s.obtainer().tidy(t.Context())
+	s.obtainer().tidy(t.Context(), s.now())
 	s.kept("1.0.0", "1.2.0")
 	// Its attempt is due, and does not come.
 	s.Machine.Now = func() time.Time { return noon.Add(24 * time.Hour) }
-	s.obtainer().tidy(t.Context())
+	s.obtainer().tidy(t.Context(), s.now())
 	s.kept("1.0.0", "1.2.0")
 	s.Machine.Now = func() time.Time { return noon.Add(26 * time.Hour) }
-	s.obtainer().tidy(t.Context())
+	s.obtainer().tidy(t.Context(), s.now())
 	s.kept("1.0.0")
 }
 

@@ -27,9 +27,8 @@ func (o obtainer) makeRoom(ctx context.Context, remove func(state.Config)) {
 // tidy removes old versions that a run was kept from removing, by a kill or an
 // error of the disk: each is as large as a release, and it may be long until
 // something new comes and makes room.
-func (o obtainer) tidy(ctx context.Context) {
-	c, err := o.m.Host.Paths.LoadConfig()
-	if err != nil || c.Spec.ActiveVersion == "" || !o.hasOldVersions(o.m.Needed(c)) {
+func (o obtainer) tidy(ctx context.Context, c state.Config) {
+	if c.Spec.ActiveVersion == "" || !o.hasOldVersions(o.m.Needed(c)) {
 		return
 	}
 	unlock, err := state.Lock(ctx, o.m.Host.Paths.FetchLock(), 0)

@@ -59,11 +59,10 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (vie
 	if err != nil {
 		return view.Plan{}, err
 	}
-	p, err := i.plan(ctx, c, c.Spec, req)
-	if err != nil {
-		return p, err
+	if err := checkLocal(ctx, tree); err != nil {
+		return view.Plan{}, err
 	}
-	return p, checkLocal(ctx, tree)
+	return i.plan(ctx, c, c.Spec, req)
 }
 
 // plan fills in what a transaction would do, with the very checks that the transaction
@@ -79,10 +78,12 @@ func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, r
 		return p, err
 	}
 	err = flight.Ask(ctx, c, req, transaction.Change|transaction.Now|transaction.Deep|transaction.OwnUnits)
+	if flight.Database.Plan != "" {
+		p.Database, p.Agent = describeDatabase(flight.Database, req), describeAgent(flight, req.Restart)
+	}
 	if err != nil {
 		return p, err
 	}
-	p.Database, p.Agent = describeDatabase(flight.Database, req), describeAgent(flight, req.Restart)
 	return p, planRoom(ctx, i, c, spec, req, flight, &p)
 }
 

@@ -28,9 +28,15 @@ func (h heartbeats) reporter(caFile string) *report.Reporter {
 // on: what could not be sent is in the next report. started is an update that is about
 // to begin.
 func (h heartbeats) tell(ctx context.Context, started *find.Outcome) {
-	c, err := h.m.Host.Paths.LoadConfig()
-	if err != nil || ctx.Err() != nil {
-		return // which others have said
+	if c, err := h.m.Host.Paths.LoadConfig(); err == nil { // else others have said so
+		h.tellOf(ctx, c, started)
+	}
+}
+
+// tellOf is tell with the configuration as the caller has read it.
+func (h heartbeats) tellOf(ctx context.Context, c state.Config, started *find.Outcome) {
+	if ctx.Err() != nil {
+		return
 	}
 	r := h.reporter(c.Spec.CAFile)
 	if !r.Enabled() {

@@ -37,9 +37,12 @@ func givenUp(u systemd.Unit) bool {
 // startGivenUp gives such an agent one more start in each run of the timer: what it failed
 // for, a link or a file, may be back, and nobody else starts it.
 func (t *tick) startGivenUp(ctx context.Context) {
-	c, err := t.i.Machine.Host.Paths.LoadConfig()
+	c, err := t.host().Config()
 	follows := err == nil && c.Spec.Enabled && c.Spec.ActiveVersion != ""
 	if !follows || !t.i.Machine.Scheduled || host.Exists(t.i.Machine.Host.Paths.Journal()) {
+		return
+	}
+	if a, err := t.host().Agent(ctx); err != nil || !givenUp(a.Unit) {
 		return
 	}
 	agent, err := t.i.Machine.Agent(ctx)
@@ -47,9 +50,6 @@ func (t *tick) startGivenUp(ctx context.Context) {
 		return
 	}
 	defer agent.Close()
-	if sight, err := agent.Look(ctx); err != nil || !givenUp(sight.Unit) {
-		return
-	}
 	t.i.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version",
 		c.Spec.ActiveVersion)
 	if err := agent.Start(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
@@ -81,6 +82,7 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 
 // end notes how the run ended, and decides what it ends with.
 func (t *tick) end(ctx context.Context, err error) error {
+	defer t.waited()
 	if t.i.Machine.Scheduled {
 		t.tellReason(err)
 		err = t.judge(ctx, err)
@@ -126,7 +128,7 @@ func (t *tick) tellReason(err error) {
 		return
 	}
 	reason := "see `teleport-update status --format text`"
-	if c, err := t.i.Machine.Host.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
+	if c, err := t.host().Config(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
 		reason = c.Status.LastUpdate.Error
 	}
 	t.i.Machine.Host.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
@@ -206,12 +208,12 @@ func (t *tick) spacing(n int) time.Duration {
 // observe looks at the agent at the end of a run: whether it crashes again and again
 // since the last one, and whether a version that nobody could watch is healthy now.
 func (t *tick) observe(ctx context.Context) {
-	c, err := t.i.Machine.Host.Paths.LoadConfig()
+	c, err := t.host().Config()
 	follows := err == nil && c.Spec.Enabled && c.Spec.ActiveVersion != ""
 	if paths := t.i.Machine.Host.Paths; !follows || paths.RunDir == "" || host.Exists(paths.Journal()) {
 		return
 	}
-	sight, err := t.i.look(ctx)
+	sight, err := t.host().Agent(ctx)
 	if err != nil || sight.State == state.AgentUnknown {
 		return
 	}
@@ -238,15 +240,14 @@ func (t *tick) observe(ctx context.Context) {
 	u := m.Unstable
 	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
 	t.i.Machine.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
-		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.i.survey(), c)))
+		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.host(), c)))
 }
 
 // healthy reports whether the active version's agent runs, and whether it has done so for
 // the health window.
-func (t *tick) healthy(c state.Config, sight transaction.Sight) (runs, healthy bool) {
-	a := t.i.survey().AgentOf(sight)
-	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit))
-	runs = sight.State == state.AgentRunning && a.Is(c.Active()) && !a.Since.IsZero()
+func (t *tick) healthy(c state.Config, a survey.Agent) (runs, healthy bool) {
+	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(a.Unit))
+	runs = a.State == state.AgentRunning && a.Is(c.Active()) && !a.Since.IsZero()
 	return runs, runs && t.i.Machine.Now().Sub(a.Since) >= window
 }
 

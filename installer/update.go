@@ -40,16 +40,17 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 
 func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := t.i.Machine.Host.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(t.i.Machine.Host.Paths.Journal()) {
+	if c, err := t.host().Config(); err == nil && !c.Spec.Enabled && !host.Exists(t.i.Machine.Host.Paths.Journal()) {
 		t.i.Machine.Host.Log.Info("updates are disabled; nothing to do")
 		if p, err := t.i.ownerRules().policy(c); err == nil && c.Spec.ActiveVersion != "" {
 			t.i.ownerRules().rememberSeen(ctx, p) // for the day on which somebody enables them
 		}
-		t.i.heartbeats().tell(ctx, nil)
+		t.report(ctx)
 		return nil
 	}
 	in, damaged, err := t.i.consider(ctx, opts)
-	t.i.heartbeats().tell(ctx, nil)
+	t.waited()
+	t.report(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,11 +58,15 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 		if !t.mayFetch(ctx, *damaged) {
 			return nil
 		}
+		defer t.waited()
 		return t.i.fetchAgain(ctx, *damaged)
 	}
 	if in == nil {
-		t.i.obtainer().tidy(ctx)
+		if c, err := t.host().Config(); err == nil {
+			t.i.obtainer().tidy(ctx, c)
+		}
 		if opts.Restart {
+			defer t.waited()
 			return t.i.restartAgent(ctx)
 		}
 		return nil
@@ -69,6 +74,7 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	if !t.mayFetch(ctx, in.wanted) {
 		return nil
 	}
+	defer t.waited()
 	asked := t.i.Machine.Now()
 	if err := t.i.waitJitter(ctx, in, opts); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -117,31 +116,13 @@ func LoadConfigOr(path, recorded string) (c Config, lost bool, err error) {
 
 // ParseConfig reads the text of a configuration.
 func ParseConfig(text string) (c Config, err error) {
-	parsed.Lock()
-	defer parsed.Unlock()
-	if text != parsed.text {
-		var node yaml.Node
-		if err := yaml.Unmarshal([]byte(text), &node); err != nil {
-			return Config{}, PlainYAML(err)
-		}
-		parsed.text, parsed.node = text, node
-	}
-	if err := parsed.node.Decode(&c); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
 		return Config{}, PlainYAML(err)
 	}
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
 	return c, nil
-}
-
-// parsed is the last text of a configuration that was read. A run of the timer reads
-// updates.yaml a dozen times, for others may have changed it, and to parse the same text
-// again would be a quarter of all that the run does.
-var parsed struct {
-	sync.Mutex
-	text string
-	node yaml.Node
 }
 
 // PlainYAML says what is wrong with a file, and in which line, without the
