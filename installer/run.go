@@ -41,4 +41,9 @@ func (t *tick) report(ctx context.Context) {
 	}
 }
 
-func (i *Installer) beginTick() *tick { return &tick{i: i, memory: i.ticks()} }
+func (i *Installer) beginTick() *tick {
+	if i.Machine.Scheduled {
+		i.Processes.LetGoOfProgram() // what was needed to initialise packages
+	}
+	return &tick{i: i, memory: i.ticks()}
+}

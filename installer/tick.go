@@ -90,6 +90,9 @@ func (t *tick) end(ctx context.Context, err error) error {
 		t.memory.Failing, t.memory.Unreachable = nil, nil
 	}
 	t.remember(err, ctx.Err())
+	if t.i.Machine.Scheduled {
+		t.i.Processes.LetGoOfProgram() // what was needed to ask find
+	}
 	if t.i.Machine.Scheduled || err == nil {
 		t.observe(ctx)
 		if refused := t.goBack(ctx); err == nil && refused != nil {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,16 @@ func TestACopyOfAnOpenTransactionMovesNothingOnAHostThatMovedOn(t *testing.T) {
 				}
 				if aside, _ := filepath.Glob(m.Host.Paths.Journal() + ".outdated-*"); len(aside) != 1 {
 					t.Errorf("the journal is kept as %v", aside)
+				}
+				// The copied transaction has an outcome, so that no later run tells it again by its backup.
+				copy, err := load(filepath.Join(kept, "journal.json"))
+				must(t, err)
+				c, err = m.Host.Paths.LoadConfig()
+				must(t, err)
+				last := c.Status.LastUpdate
+				if last == nil || last.Transaction != copy.ID || last.Result != state.Interrupt || last.Target != copy.To.Version ||
+					!strings.Contains(last.Error, "was put back") {
+					t.Errorf("updates.yaml says of the copied transaction %s to %s: %+v", copy.ID, copy.To.Version, last)
 				}
 			})
 		}

@@ -48,8 +48,9 @@ func TestARunWithNothingToDoCostsAFewRequests(t *testing.T) {
 
 	// Both run in the timer's unit, in turns, so that what surrounds them is the same.
 	const rounds = 12
+	commands := map[string]string{"tick": updater + " update", "one": request + " https://" + findAddress + "/v1/webapi/find " + findCA}
 	for range rounds {
-		for name, command := range map[string]string{"tick": updater + " update", "one": request + " https://" + findAddress + "/v1/webapi/find " + findCA} {
+		for name, command := range commands { // in an order by chance
 			s.runsInTheTimersUnit(fmt.Sprintf("%s /run/%s %s", measured, name, command))
 		}
 	}
