@@ -47,3 +47,10 @@ func (i *Installer) beginTick() *tick {
 	}
 	return &tick{i: i, memory: i.ticks()}
 }
+
+// tidy removes old versions that nothing needs.
+func (t *tick) tidy(ctx context.Context) {
+	if c, err := t.host().Config(); err == nil {
+		t.i.obtainer().tidy(ctx, c)
+	}
+}

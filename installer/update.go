@@ -62,9 +62,7 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 		return t.i.fetchAgain(ctx, *damaged)
 	}
 	if in == nil {
-		if c, err := t.host().Config(); err == nil {
-			t.i.obtainer().tidy(ctx, c)
-		}
+		t.tidy(ctx)
 		if opts.Restart {
 			defer t.waited()
 			return t.i.restartAgent(ctx)
