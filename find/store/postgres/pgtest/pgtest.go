@@ -175,6 +175,7 @@ func (s *Server) add(name string, lines ...string) {
 // Boot starts the server, and waits until it answers.
 func (s *Server) Boot() {
 	s.t.Helper()
+	s.release()
 	var log bytes.Buffer
 	s.process, s.ended = s.command("postgres", "-D", s.dir), make(chan struct{})
 	s.process.Stdout, s.process.Stderr = &log, &log
@@ -249,16 +250,18 @@ func (s *Server) Alive() bool {
 // Remove ends the server and removes all that is left of it.
 func (s *Server) Remove() {
 	s.Kill()
-	if lines, err := os.ReadFile(filepath.Join(s.dir, "postmaster.pid")); err == nil {
-		s.release(strings.Split(string(lines), "\n"))
-	}
+	s.release()
 	os.RemoveAll(s.dir)
 	os.RemoveAll(s.root)
 }
 
-// release gives the system's shared memory back, which a kill leaves behind: the seventh line has its key and number.
-func (s *Server) release(lines []string) {
-	if len(lines) < 7 {
+// release gives the system's shared memory back, which a kill leaves behind: the seventh line of the file has its key and
+// number. A server that starts again takes other memory if its key, the number of its folder, is also that of a folder on
+// another disk.
+func (s *Server) release() {
+	data, err := os.ReadFile(filepath.Join(s.dir, "postmaster.pid"))
+	lines := strings.Split(string(data), "\n")
+	if err != nil || len(lines) < 7 {
 		return
 	}
 	if words := strings.Fields(lines[6]); len(words) == 2 {
