@@ -25,7 +25,7 @@ var checks = []check{
 	{"versions/signature/signature.go", "decode", `strings.ContainsAny(line, "\r\n")`},
 	{"versions/signature/signature.go", "decode", "len(der) > maxDER"},
 
-	{"versions/fetch/verifier.go", "readBeside", "more"},
+	{"versions/fetch/verifier.go", "readSibling", "more"},
 	{"versions/fetch/receive.go", "stream", "got != d.digest"},
 
 	{"installer/policy/policy.go", "load", "p.Signatures == Require && len(p.Keys) == 0"},
