@@ -6,32 +6,6 @@ import (
 	"teleport-update/internal/version"
 )
 
-// aim says why what find wants is not active, by the one type that it is: the empty one
-// where it is active.
-func (h *host) aim() Type {
-	held, failed := h.c.Status.Held, h.c.Status.FailureOf(h.Desired)
-	known := h.Desired.Version != ""
-	heldBack := held != nil
-	if known {
-		heldBack = h.Desired != h.c.Active() && held.Holds(h.Desired)
-	}
-	switch {
-	case heldBack:
-		return HostHeld
-	case known && failed.BackingOff(h.Desired, h.Now()):
-		return VersionBacksOff
-	case h.c.Status.Refused.Is(h.Desired) && h.Policy.Refusal(h.c.Status.Refused) != "":
-		return TargetRefused
-	case !known && h.CheckedAt != nil:
-		return TargetNone
-	case !known:
-		return TargetUnknown
-	case h.Desired != h.c.Active():
-		return UpdateWaits
-	}
-	return ""
-}
-
 // Refusal is why a recorded release is refused now; empty if it is not any more. What the
 // policy refused is asked of the policy as it is now, and not of the record: its owner may have
 // followed the advice.

@@ -196,3 +196,29 @@ func timerOff(h *host, f *finder) error {
 	}
 	return nil
 }
+
+// aim says why what find wants is not active, by the one type that it is: the empty one
+// where it is active.
+func (h *host) aim() Type {
+	held, failed := h.c.Status.Held, h.c.Status.FailureOf(h.Desired)
+	known := h.Desired.Version != ""
+	heldBack := held != nil
+	if known {
+		heldBack = h.Desired != h.c.Active() && held.Holds(h.Desired)
+	}
+	switch {
+	case heldBack:
+		return HostHeld
+	case known && failed.BackingOff(h.Desired, h.Now()):
+		return VersionBacksOff
+	case h.c.Status.Refused.Is(h.Desired) && h.Policy.Refusal(h.c.Status.Refused) != "":
+		return TargetRefused
+	case !known && h.CheckedAt != nil:
+		return TargetNone
+	case !known:
+		return TargetUnknown
+	case h.Desired != h.c.Active():
+		return UpdateWaits
+	}
+	return ""
+}
