@@ -245,6 +245,17 @@ func (d *differences) status(out *Outside, r view.Report) {
 	d.equal("status open transaction", r.OpenTransaction != nil, false)
 }
 
+// folderOf is the folder of a version by the edition in it; empty if there is none.
+func (d *differences) folderOf(r Release) string {
+	for _, folder := range []string{r.Version + "_" + string(r.Edition), r.Version} {
+		dir := filepath.Join(d.h.versions(), folder)
+		if edition, err := os.ReadFile(filepath.Join(dir, "edition")); err == nil && strings.TrimSpace(string(edition)) == string(r.Edition) {
+			return dir
+		}
+	}
+	return ""
+}
+
 // broken says what others did to the links, the programs or the unit of the active version; empty
 // where nothing is wrong.
 func (d *differences) broken() string {
@@ -252,12 +263,7 @@ func (d *differences) broken() string {
 	if (active == Release{}) {
 		return ""
 	}
-	dir := ""
-	for _, folder := range []string{active.Version + "_" + string(active.Edition), active.Version} {
-		if edition, err := os.ReadFile(filepath.Join(d.h.versions(), folder, "edition")); err == nil && strings.TrimSpace(string(edition)) == string(active.Edition) {
-			dir = filepath.Join(d.h.versions(), folder)
-		}
-	}
+	dir := d.folderOf(active)
 	programs, err := os.ReadDir(filepath.Join(dir, "bin"))
 	if err != nil || dir == "" {
 		return "the active version is not there"
