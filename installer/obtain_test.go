@@ -257,7 +257,8 @@ func TestAProgramOfAnotherEditionIsNotTaken(t *testing.T) {
 				t.Errorf("%s is wanted, and the program says %q: %v", wants, says, err)
 			} else if taken {
 				unclaim()
-			} else if !strings.Contains(err.Error(), fmt.Sprintf("of edition %s, and the cluster wants %s", says, wants)) {
+			} else if text := err.Error(); !strings.Contains(text, fmt.Sprintf("of edition %s, and the cluster wants %s", says, wants)) ||
+				!strings.Contains(text, "the URL template may lack the part of the edition ({{if .Enterprise}}-ent{{end}}, {{if .FIPS}}-fips{{end}})") {
 				t.Error(err)
 			}
 		}

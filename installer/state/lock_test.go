@@ -181,3 +181,39 @@ func TestAFolderOfTheAgentsUserIsNotToBeTakenFromIt(t *testing.T) {
 		})
 	}
 }
+
+// An agent with User= and its data in the data folder cannot give the folder away: the refusal has a way by
+// which it keeps its data. Where only the mode is wrong, root's own folder stays where it is.
+func TestAFolderOfTheAgentsUserHasAWayOut(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("for any other user there is nobody to give a folder to")
+	}
+	for name, tc := range map[string]struct {
+		spoil       func(data string) error
+		says, never string
+	}{
+		"it is the agent's":              {func(data string) error { return os.Chown(data, 1234, 1234) }, "mv %[1]s %[1]s-agent`, set data_dir to %[1]s-agent", "writable by root only"},
+		"it has a mode that is too wide": {func(data string) error { return os.Chmod(data, 0o777) }, "make it writable by root only", "-agent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := filepath.Join(t.TempDir(), "teleport")
+			if err := os.Mkdir(data, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := tc.spoil(data); err != nil {
+				t.Fatal(err)
+			}
+			err := prepareStore(filepath.Join(data, "versions"))
+			says := tc.says
+			if strings.Contains(says, "%") {
+				says = fmt.Sprintf(says, data)
+			}
+			if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), tc.never) {
+				t.Errorf("got %v; want an error with %q, and without %q", err, says, tc.never)
+			}
+			if _, err := os.Lstat(filepath.Join(data, "versions")); err == nil {
+				t.Error("a folder was made in it")
+			}
+		})
+	}
+}
