@@ -148,6 +148,7 @@ func TestThereIsOneOfEach(t *testing.T) {
 		{"opener of files that others may have put there", "os.Open(", "", map[string]string{
 			"internal/durable/":                "what was written by itself, to sync it",
 			"installer/host/copy.go":           "the updater's own program, which runs",
+			"internal/procfs/ownpages.go":      "the same",
 			"find/store/restore.go":            "a person names the backup at the command line",
 			"cmd/teleport-find/adminclient.go": "a person names the token's file, which may be a pipe",
 			"ospackage/database.go":            "a lock of the package manager's, of which nothing is read",
