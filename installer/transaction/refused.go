@@ -1,7 +1,6 @@
 package transaction
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +86,16 @@ func (m *Machine) ReportRollbackRefused(c *state.Config, r versions.Release, ref
 	c.Status.RollbackRefused = refused
 	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly,
 		Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
-	return cmp.Or(c.Save(m.Host.Paths.Config()), refusal)
+	return m.recordRefusal(c, refusal)
+}
+
+// recordRefusal returns the refusal, whether or not it can be written down: what the disk has no room for may be the cause
+// of both, and the refusal is what says so.
+func (m *Machine) recordRefusal(c *state.Config, refusal error) error {
+	if err := c.Save(m.Host.Paths.Config()); err != nil {
+		m.Host.Log.Warn("the refusal could not be recorded for status", "error", err)
+	}
+	return refusal
 }
 
 // ReportRefusal makes a refused transaction an error the first time and a log line
@@ -106,5 +114,5 @@ func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal err
 	c.Status.Refused = refused
 	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly,
 		Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
-	return cmp.Or(c.Save(m.Host.Paths.Config()), refusal)
+	return m.recordRefusal(c, refusal)
 }

@@ -57,7 +57,7 @@ func TestAFullDiskStopsAnUpdateBeforeTheAgentNotices(t *testing.T) {
 	}{
 		{"too few bytes for the estimate", "1.1.0", func() { s.Leave(programs, 10*mib) }, []string{"not enough space on the file system of " + programs, " needed, ", " free"}},
 		{"no byte at all", "1.1.0", func() { s.Leave(programs, 0) }, []string{"not enough space on the file system of " + programs, " needed, ", " free"}},
-		{"no byte beside the data", "1.1.0", func() { s.Leave(scenes.AgentData, 0) }, []string{"not enough space on the file system of " + store, " needed, ", " free"}},
+		{"no byte beside the data", "1.1.0", func() { s.Leave(scenes.AgentData, 0) }, []string{"not enough space on the file system of " + scenes.AgentData, " needed, ", " free"}},
 		{"full in the middle of the unpack", "1.2.0", func() { s.Leave(programs, 26*mib) }, []string{"no space left on the file system of " + programs, " free"}},
 		{"too few files", "1.1.0", func() { s.leaveFiles(programs, 100) }, []string{"256 files (inodes) needed, ", "files (inodes) free"}},
 		{"no file at all", "1.1.0", func() { s.leaveFiles(programs, 0) }, []string{"256 files (inodes) needed, 0 files (inodes) free"}},
