@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,8 @@ import (
 const (
 	idleCPU    = 4.0
 	idleMemory = 15 << 10
+	// Beside other work on the same processors the longer of two programs finds less of itself in their caches.
+	besideOthers = 1.3
 )
 
 const (
@@ -61,12 +64,27 @@ func TestARunWithNothingToDoCostsAFewRequests(t *testing.T) {
 	cpu, bound := middle(tick.cpu), middle(oneRequest.cpu)
 	t.Logf("a run with nothing to do: %d µs of CPU, %d for its one request: %.2f; %.1f MiB, %.1f for the request (each: %v, %v)",
 		cpu, bound, float64(cpu)/float64(bound), float64(slices.Max(tick.kib))/1024, float64(slices.Max(oneRequest.kib))/1024, tick, oneRequest)
-	if float64(cpu) > idleCPU*float64(bound) {
-		t.Errorf("it costs %.2f times the CPU of its one request; want at most %g", float64(cpu)/float64(bound), idleCPU)
+	limit := float64(idleCPU)
+	if load := s.load(); load > float64(runtime.NumCPU()) {
+		limit *= besideOthers
+		t.Logf("the load is %g: the limit is %g", load, limit)
+	}
+	if float64(cpu) > limit*float64(bound) {
+		t.Errorf("it costs %.2f times the CPU of its one request; want at most %g", float64(cpu)/float64(bound), limit)
 	}
 	if most := slices.Max(tick.kib); most > idleMemory {
 		t.Errorf("it needs %d KiB of memory; want at most %d", most, idleMemory)
 	}
+}
+
+// load is how many processes of the machine wanted a processor within the last minute.
+func (s *scene) load() (load float64) {
+	s.T.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
+	s.Check(err)
+	_, err = fmt.Sscan(string(text), &load)
+	s.Check(err)
+	return load
 }
 
 // secureFind serves the scene's releases over https, with an authority of the find server's own.
