@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -240,13 +241,10 @@ func (f *Fleet) looked(ctx context.Context) error {
 func (f *Fleet) Pass(ctx context.Context, d time.Duration) ([]int, error) {
 	var codes []int
 	for end := f.now.Add(d); ; {
-		err := f.Jump(f.now.Add(min(Poll, max(end.Sub(f.now), 0))))
-		if err == nil {
-			err = f.looked(ctx)
-		}
-		if err != nil {
+		if err := f.goOn(ctx, f.now.Add(min(Poll, max(end.Sub(f.now), 0)))); err != nil {
 			return nil, err
 		}
+		var err error
 		if codes, err = f.Tick(ctx, f.Hosts...); err != nil {
 			return nil, err
 		}
@@ -255,6 +253,19 @@ func (f *Fleet) Pass(ctx context.Context, d time.Duration) ([]int, error) {
 		}
 		if !f.now.Before(end) {
 			return codes, nil
+		}
+	}
+}
+
+// goOn sets the server's time forward in small steps. A step of minutes while the server reads its store is a pause of
+// the server: groups would wait for hosts to report again.
+func (f *Fleet) goOn(ctx context.Context, to time.Time) error {
+	for {
+		if err := f.Jump(f.now.Add(min(rollout.ReportLife/2, to.Sub(f.now)))); err != nil {
+			return err
+		}
+		if err := f.looked(ctx); err != nil || !f.now.Before(to) {
+			return err
 		}
 	}
 }
