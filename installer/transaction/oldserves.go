@@ -16,12 +16,28 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 	case err == nil && same:
 		return true, nil
 	case err != nil:
+		// A stop would be the end of the agent then, and whether anything was changed is not known.
+		if cannot := u.startsAgain(ctx); cannot != nil {
+			u.t.m.Host.Log.Warn("it cannot be seen whether the version that failed changed the database under the old one; the agent serves on, "+
+				"for it would not start again", "error", err, "start", cannot)
+			return true, nil
+		}
 		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database",
 			"error", err)
 	default:
 		u.t.m.Host.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
 	}
 	return false, u.t.j.noteOldStopped()
+}
+
+// startsAgain says why the process of before, which serves, would not start again as its unit is now; nil if it would,
+// or if that cannot be seen.
+func (u *undoing) startsAgain(ctx context.Context) error {
+	sight, err := u.t.agent.Look(ctx)
+	if err != nil || !sight.Running() {
+		return nil
+	}
+	return u.t.m.checkStartsAgain(ctx, sight, u.t.j.Database.Path)
 }
 
 // oldIsUntouched reports whether the process of before serves on, and no other version has
