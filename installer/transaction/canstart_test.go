@@ -53,6 +53,35 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByAnUndoing(t *testing.T) {
 	}
 }
 
+// Nor is the process of before, which serves on, stopped for a database that the new version changed: a host without an
+// agent is worse than one on a database of another schema. The undoing goes on once the agent would start again.
+func TestAnOldProcessThatWouldNotStartAgainServesOn(t *testing.T) {
+	m := upgrade(t, two(dies))
+	before, tried := m.main, false
+	m.before = func(call string) error {
+		if tried && call == "look" { // once the new version has changed the database
+			m.breakConfig()
+		}
+		tried = tried || call == "prove"
+		return nil
+	}
+	err := m.do(Update)
+	m.before = nil
+	for range 3 {
+		m.needsPerson(err, "would not start: read the agent's configuration")
+		if m.main != before {
+			t.Fatalf("the agent was stopped; calls %q", m.calls)
+		}
+		err, _ = m.tick()
+	}
+	m.calm()
+	m.repairConfig()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
 // Nor is one stopped on the way to a new version: for a restart, or for a downgrade. That
 // does not speak against the version.
 func TestAnAgentThatWouldNotStartAgainIsNotStoppedByATransaction(t *testing.T) {

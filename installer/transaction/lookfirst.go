@@ -38,7 +38,8 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 		return err
 	}
 	sight, err := u.t.agent.Look(ctx)
-	if err == nil && sight.Running() && sight.runsFrom(u.t.j.To.ProgramsDir()) {
+	// Whether it is the new version, or the process of before, which serves on, on a database that may not be its own.
+	if err == nil && sight.Running() && (u.t.j.Watch.OldServes || sight.runsFrom(u.t.j.To.ProgramsDir())) {
 		if err := u.t.m.Host.CheckCanStop(sight.Unit); err != nil {
 			return err
 		}

@@ -8,36 +8,28 @@ import (
 
 // sameUnderOld reports whether the old process, which never stopped, is left in
 // peace, with the rows that it wrote since the backup: if nothing it cannot read
-// was done to its database. Else it is stopped, and that is noted first: once the
-// database is restored nothing tells any more that the agent was stopped for it.
-func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
+// was done to its database.
+func (u *undoing) sameUnderOld(ctx context.Context) bool {
 	same, err := u.sameSchema(ctx)
 	switch {
 	case err == nil && same:
-		return true, nil
+		return true
 	case err != nil:
-		// A stop would be the end of the agent then, and whether anything was changed is not known.
-		if cannot := u.startsAgain(ctx); cannot != nil {
-			u.t.m.Host.Log.Warn("it cannot be seen whether the version that failed changed the database under the old one; the agent serves on, "+
-				"for it would not start again", "error", err, "start", cannot)
-			return true, nil
-		}
-		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database",
-			"error", err)
+		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one", "error", err)
 	default:
-		u.t.m.Host.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
+		u.t.m.Host.Log.Warn("the version that failed changed the database under the old one")
 	}
-	return false, u.t.j.noteOldStopped()
+	return false
 }
 
-// startsAgain says why the process of before, which serves, would not start again as its unit is now; nil if it would,
-// or if that cannot be seen.
-func (u *undoing) startsAgain(ctx context.Context) error {
-	sight, err := u.t.agent.Look(ctx)
-	if err != nil || !sight.Running() {
+// recordOldStop is for the moment before the process of before, which serves on, is stopped for its database. The record has it
+// first: once the database is restored nothing tells any more that the agent was stopped for it.
+func (u *undoing) recordOldStop() error {
+	if !u.t.j.Watch.OldServes {
 		return nil
 	}
-	return u.t.m.checkStartsAgain(ctx, sight, u.t.j.Database.Path)
+	u.t.m.Host.Log.Warn("the agent is restarted on its own database")
+	return u.t.j.noteOldStopped()
 }
 
 // oldIsUntouched reports whether the process of before serves on, and no other version has

@@ -25,8 +25,8 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	case u.t.j.Watch.OldServes && !u.t.j.Database.Taken:
 		return nil
 	case u.t.j.Watch.OldServes:
-		if same, err := u.sameUnderOld(ctx); err != nil || same {
-			return err
+		if u.sameUnderOld(ctx) {
+			return nil
 		}
 	}
 	if err := u.lookFirst(ctx); err != nil {
@@ -38,6 +38,9 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	if u.stopsMasked(ctx) { // somebody may have masked it since the undoing began
 		u.kept = true
 		return errMasked
+	}
+	if err := u.recordOldStop(); err != nil {
+		return err
 	}
 	return u.stopAgent(ctx)
 }

@@ -76,7 +76,10 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 		}
 	}
 	if u.t.j.Watch.OldServes {
-		if same, err := u.sameUnderOld(ctx); err != nil || same {
+		if u.sameUnderOld(ctx) {
+			return nil
+		}
+		if err := u.recordOldStop(); err != nil {
 			return err
 		}
 	}
