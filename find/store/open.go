@@ -86,7 +86,7 @@ func openSQLite(ctx context.Context, path, vfs string) (*SQLite, error) {
 		return nil, err
 	}
 	s := &SQLite{path: path, vfs: vfs, conn: conn, file: file}
-	s.checkLater()
+	s.whole = s.whole.follow(file, path, vfs)
 	s.keepReserve()
 	return s, nil
 }

@@ -346,16 +346,7 @@ func (s *SQLite) current(ctx context.Context) error {
 	}
 	s.epoch++
 	if s.conn, s.file, err = open(ctx, s.path, s.vfs, false); err == nil {
-		s.checkLater()
+		s.whole = s.whole.follow(s.file, s.path, s.vfs)
 	}
 	return err
-}
-
-// checkLater begins the check of a large file, in the place of that of the file before.
-func (s *SQLite) checkLater() {
-	s.whole.end()
-	s.whole = nil
-	if s.file.Size() > checkAtOnce {
-		s.whole = checkLater(s.path, s.vfs)
-	}
 }

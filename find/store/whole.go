@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"net/url"
+	"os"
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
@@ -18,6 +19,16 @@ type later struct {
 	damage atomic.Pointer[error]
 	stop   context.CancelFunc
 	ended  chan struct{}
+}
+
+// follow ends the check, and begins that of the file which is in use from now on; nil for a file that was looked at when it
+// was opened.
+func (l *later) follow(file os.FileInfo, path, vfs string) *later {
+	l.end()
+	if file.Size() <= checkAtOnce {
+		return nil
+	}
+	return checkLater(path, vfs)
 }
 
 func checkLater(path, vfs string) *later {

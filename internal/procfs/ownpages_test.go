@@ -3,6 +3,7 @@ package procfs
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -46,5 +47,33 @@ func TestPagesThatAreNotNeededAreLetGo(t *testing.T) {
 	Host().LetGoOfProgram()
 	if after := filesInMemory(t); after >= before {
 		t.Errorf("%d KiB of files in memory, %d before", after, before)
+	}
+}
+
+// The loader writes into the constants of a program that it relocates: pages of these cannot be had again.
+func TestARelocatedProgramKeepsItsPages(t *testing.T) {
+	for name, tc := range map[string]struct {
+		header string
+		fixed  bool
+	}{
+		"at fixed addresses":       {"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00", true},
+		"relocated by the loader":  {"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00", false},
+		"too short to be ELF":      {"\x7fELF", false},
+		"that cannot be looked at": {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := FS{Proc: t.TempDir()}
+			if tc.header != "" {
+				if err := os.Mkdir(filepath.Join(f.Proc, "self"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(f.Proc, "self/exe"), []byte(tc.header), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := f.atFixedAddresses(); got != tc.fixed {
+				t.Errorf("it is at fixed addresses: %v", got)
+			}
+		})
 	}
 }
