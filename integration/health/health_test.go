@@ -43,7 +43,7 @@ const (
 	aboutTo     = "and systemd is about to restart it"
 	restoring   = "restoring the agent's database"
 	notTouched  = "switching from=1.0.0 to=1.1.0"
-	ownDatabase = "changed the database under the old one; the agent is restarted on its own database"
+	ownDatabase = "the agent is restarted on its own database"
 )
 
 func healthCases() []healthCase {
