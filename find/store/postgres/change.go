@@ -25,6 +25,12 @@ const (
 	// idleLimit is after what time the database undoes the change of a server that says nothing.
 	idleLimit = 5 * time.Second
 
+	// leaveMark keeps the marks of the last 10,000 changes: all servers together make fewer in the time in which one of
+	// them asks for its own (operationLimit). Marks of the last minutes would not do: who sets the database's clock
+	// forward would make a change that was made one that was not.
+	leaveMark = "WITH mine AS (INSERT INTO teleport_find.commits (mark) VALUES ($1) RETURNING number) " +
+		"DELETE FROM teleport_find.commits WHERE number <= (SELECT number FROM mine) - 10000"
+
 	// channel is where changes are notified.
 	channel = "teleport_find"
 	// timelineNow grows by one with each promotion of a standby.
@@ -72,8 +78,7 @@ func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply fun
 			return err
 		}
 		mark := rand.Text()
-		b.Queue("DELETE FROM teleport_find.commits WHERE at < clock_timestamp() - interval '10 minutes'")
-		b.Queue("INSERT INTO teleport_find.commits VALUES ($1, clock_timestamp())", mark)
+		b.Queue(leaveMark, mark)
 		b.Queue("COMMIT")
 		err = tx.SendBatch(ctx, b).Close()
 		if err == nil {

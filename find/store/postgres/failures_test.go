@@ -301,10 +301,16 @@ func TestWhoLostTheConnectionAsksWhatBecameOfAChange(t *testing.T) {
 	if err := s.became(lost, "of a change that was lost"); !errors.Is(err, lost) {
 		t.Errorf("a change that was not made: %v", err)
 	}
-	server.SQL("find", "UPDATE teleport_find.commits SET at = at - interval '11 minutes'")
-	put(t, s, "b", "1", store.None)
-	if marks := server.SQL("find", "SELECT count(*) FROM teleport_find.commits"); marks != "1" {
-		t.Errorf("there are %s marks; want that of the last change alone", marks)
+	for n := range 20 {
+		put(t, s, fmt.Sprint("b", n), "1", store.None)
+	}
+	if err := s.became(lost, mark); err != nil {
+		t.Errorf("a change that was made before some others: %v", err)
+	}
+	server.SQL("find", "ALTER TABLE teleport_find.commits ALTER COLUMN number RESTART WITH 10002")
+	put(t, s, "c", "1", store.None)
+	if marks := server.SQL("find", "SELECT min(number), max(number) FROM teleport_find.commits"); marks != "3|10002" {
+		t.Errorf("there are the marks %s; want those of the last 10,000 numbers", marks)
 	}
 }
 

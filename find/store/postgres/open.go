@@ -22,8 +22,8 @@ import (
 const schemaVersion = 1
 
 // create makes the tables. Keys compare by their bytes. head has one row: the revision of the store, the identity, the
-// timeline of the last change, and up to which revision it has forgotten what was removed. commits has marks of the changes
-// of the last minutes.
+// timeline of the last change, and up to which revision it has forgotten what was removed. commits has marks of the last
+// changes, the number of each tells which are the last: a clock may be set.
 const create = `
 CREATE TABLE teleport_find.head (
 	one       integer PRIMARY KEY CHECK (one = 1),
@@ -46,10 +46,9 @@ CREATE TABLE teleport_find.removed (
 );
 CREATE INDEX removals ON teleport_find.removed (revision);
 CREATE TABLE teleport_find.commits (
-	mark text PRIMARY KEY,
-	at   timestamptz NOT NULL
+	number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	mark   text NOT NULL
 );
-CREATE INDEX ages ON teleport_find.commits (at);
 CREATE TABLE teleport_find.history (
 	number        bigint PRIMARY KEY,
 	time          text   NOT NULL,
