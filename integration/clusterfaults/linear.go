@@ -61,7 +61,7 @@ var model = porcupine.Model{
 	},
 }
 
-// linear is what clients have done, by epochs. An operation during a failover belongs to neither, if it has no revision.
+// linear is what clients have done, by epochs. A read during a failover belongs to neither.
 type linear struct {
 	w     *world
 	began time.Time
@@ -114,7 +114,7 @@ func (l *linear) clients(stop chan struct{}, all *sync.WaitGroup) {
 					out.unknown, ok = true, true
 				}
 				if based = out.at; out.unknown {
-					op.Output, op.Return = out, int64(1000*time.Hour)
+					op.Output, op.Return = out, never
 					based = store.None
 				}
 				if ok {
@@ -125,19 +125,30 @@ func (l *linear) clients(stop chan struct{}, all *sync.WaitGroup) {
 	}
 }
 
+// never is when a change ends of which nobody knows.
+const never = int64(1000 * time.Hour)
+
 func (l *linear) add(op porcupine.Operation, out outcome, epoch, after int, steady bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	made := op.Input.(operation).write && !out.lost && !out.unknown
+	write := op.Input.(operation).write
+	made := write && !out.lost && !out.unknown
 	switch {
 	case steady:
 		l.history[epoch] = append(l.history[epoch], op)
-	case made: // the revision says in which epoch
-		epoch = int(out.at >> 32)
-		l.history[epoch] = append(l.history[epoch], op)
-	case out.unknown:
+	case write:
+		// The primary may have made it before it was lost, and the store has tried it again on the promoted standby: the revision
+		// says in which epoch it was made for sure.
+		maybe := op
+		maybe.Output, maybe.Return = outcome{unknown: true}, never
+		is := int(out.at >> 32)
 		for e := epoch; e <= after+1; e++ {
-			l.history[e] = append(l.history[e], op)
+			if !made || e != is {
+				l.history[e] = append(l.history[e], maybe)
+			}
+		}
+		if made {
+			l.history[is] = append(l.history[is], op)
 		}
 	}
 	if made {
