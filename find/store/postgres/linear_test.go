@@ -118,11 +118,20 @@ func linearRun(t *testing.T, server *pgtest.Server, servers []*Store, key string
 		server.SQL("postgres", "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'find'")
 	}
 	time.Sleep(300 * time.Millisecond)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		mu.Lock()
+		enough := changed > 0
+		mu.Unlock()
+		if enough {
+			break
+		}
+		if time.Now().After(end) {
+			t.Errorf("%s was never changed", key)
+			break
+		}
+	}
 	stop()
 	all.Wait()
-	if changed == 0 {
-		t.Errorf("%s was never changed", key)
-	}
 	return history
 }
 
