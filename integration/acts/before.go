@@ -42,7 +42,7 @@ func toTheAgentsUnit() (all []action) {
 		{"a condition does not hold", `[Unit]\nConditionPathExists=/nonexistent\n`},
 		{"an assertion does not hold", `[Unit]\nAssertPathExists=/nonexistent\n`},
 		{"the agent may not be started by hand", `[Unit]\nRefuseManualStart=yes\n`},
-		{"the agent may not be stopped by hand", `[Unit]\nRefuseManualStop=yes\n`},
+		{unstoppable, `[Unit]\nRefuseManualStop=yes\n`},
 		{"there is one start an hour", `[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=1\n`},
 		{"starts take three seconds", `[Service]\nExecStartPre=/bin/sleep 3\n`},
 		{"the agent is not restarted", `[Service]\nRestart=no\n`},

@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,8 +25,20 @@ func (a action) clashes(b action) bool {
 		return true
 	case a.yesterday && b.before != "", b.yesterday && a.before != "":
 		return true
+	case a.stops() && b.plainName() == unstoppable, b.stops() && a.plainName() == unstoppable:
+		return true // systemd refuses half of it
 	}
 	return slices.ContainsFunc([]string{"other-user", "$AWAY", "$DATA/moved", "srv-agent.mount", "/proc/mounts"}, shared)
+}
+
+// unstoppable is the act after which systemd stops no agent.
+const unstoppable = "the agent may not be stopped by hand"
+
+var stopping = regexp.MustCompile(`systemctl (stop|restart) teleport\b`)
+
+// stops reports whether the agent is stopped by hand as a part of the act, or of its undoing.
+func (a action) stops() bool {
+	return stopping.MatchString(a.scripts())
 }
 
 // all are the acts of a pair, or the act itself.

@@ -41,6 +41,11 @@ func TestTheTablesFitTogether(t *testing.T) {
 			t.Errorf("%q is in %d pairs", name, paired[name])
 		}
 	}
+	for _, c := range pairs.all {
+		if slices.ContainsFunc(c.parts, func(a action) bool { return a.plainName() == unstoppable }) && slices.ContainsFunc(c.parts, action.stops) {
+			t.Errorf("%v: the agent cannot be stopped by hand, and is", c)
+		}
+	}
 	for _, c := range slices.Concat(one.all, before.all, pairs.all) {
 		combined = append(combined, c.String())
 	}
