@@ -52,16 +52,17 @@ var exceptions = map[string]exception{
 	"there is one start an hour":                           {why: "systemd starts it once", says: unhealthy},
 	"the agent may not be started by hand":                 {why: "only a boot starts it", says: `RefuseManualStart|` + unhealthy},
 	"the programs may not be executed":                     {why: "no agent starts from there", says: `noexec|cannot be executed|` + unhealthy},
-	"the agent is stopped":                                 {why: "somebody wants it so", says: `stopped it|` + unhealthy},
+	"the agent is stopped":                                 {why: "somebody wants it so", says: `stopped it|does not run, and nothing starts it|` + unhealthy},
 	"the agent's processes stand still":                    {why: "who was stopped by a signal goes on by another", says: unhealthy},
 	"presets disable everything":                           {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
 	"the agent is disabled":                                {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
 	"a write transaction on the database is open":          {why: "no agent starts that may not write", says: unhealthy},
+	"a read transaction on the database is open":           {why: "no database takes the place of one that a process reads", says: `is open in another process`},
 }
 
 // startsFailUnseen are acts that nobody can see before the next start, which fails: by then a version
 // that was tried has taken the place of the one that served, or the agent had to be restarted.
-var startsFailUnseen = []string{"what comes before a start fails", "the agent may have no memory", "the agent's processes stand still"}
+var startsFailUnseen = []string{"a read transaction on the database is open", "what comes before a start fails", "the agent may have no memory", "the agent's processes stand still"}
 
 // excuse says why no agent runs, and whether status says so: it must not say that the
 // host is idle.
