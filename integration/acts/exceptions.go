@@ -56,6 +56,7 @@ var exceptions = map[string]exception{
 	"the agent's processes stand still":                    {why: "who was stopped by a signal goes on by another", says: unhealthy},
 	"presets disable everything":                           {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
 	"the agent is disabled":                                {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
+	"the journal may be written by everybody":              {why: "nothing is undone by a journal that others may have written", says: `journal\.json may be written by others`},
 	"a write transaction on the database is open":          {why: "no agent starts that may not write", says: unhealthy},
 	"a read transaction on the database is open":           {why: "no database takes the place of one that a process reads", says: `is open in another process`},
 }
