@@ -48,8 +48,10 @@ func (r *trial) followAdvice(when string) {
 		if strings.HasPrefix(command, "teleport-update rollback") {
 			r.least = map[string]int{} // a database of before may be put back, as asked for
 		}
+		x, excused, _ := r.excuse("")
+		mayFail := excused && x.unseen && !r.isUndone // nobody sees it before the start that is advised
 		worse := func(now sight) []string {
-			if before.runs(hidden) != nil {
+			if before.runs(hidden) != nil || mayFail {
 				return r.keptRows(now)
 			}
 			return append(now.runs(hidden), r.keptRows(now)...)

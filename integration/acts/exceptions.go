@@ -63,7 +63,7 @@ var exceptions = map[string]exception{
 
 // startsFailUnseen are acts that nobody can see before the next start, which fails: by then a version
 // that was tried has taken the place of the one that served, or the agent had to be restarted.
-var startsFailUnseen = []string{"a read transaction on the database is open", "what comes before a start fails", "the agent may have no memory", "the agent's processes stand still"}
+var startsFailUnseen = []string{"a read transaction on the database is open", "a write transaction on the database is open", "what comes before a start fails", "the agent may have no memory", "the agent's processes stand still"}
 
 // excuse says why no agent runs, and whether status says so: it must not say that the
 // host is idle.
