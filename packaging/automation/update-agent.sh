@@ -5,10 +5,10 @@
 #
 #   update-agent.sh PROXY [GROUP]
 #
-# Run it as root, as often as you like: where there is nothing to do, it does
-# nothing. A version that does not stay up for WATCH seconds (30) is taken back.
-# It does less than teleport-update: no backup of the agent's database, no memory of
-# a version that failed, and a power cut in the middle is yours to mend.
+# Run it as root, as often as you like: if there is nothing to do, it does
+# nothing. If a version does not stay up for WATCH seconds (30), the old one is put back.
+# It does less than teleport-update: it makes no backup of the agent's database, does not
+# remember a failed version, and does not repair a host after a power cut.
 #
 # Environment: MIRROR, where the releases are (https://cdn.teleport.dev), and WATCH.
 set -eu

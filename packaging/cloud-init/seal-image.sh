@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes the file system below a folder fit to become an image: takes away what
-# belongs to one machine, and refuses what must not be in an image.
+# Prepares the file system below a folder to become an image: removes the data of
+# one machine, and refuses an image with secrets.
 #
 #   seal-image.sh /mnt/image
 #
-# What stays: the updater, its configuration (updates.yaml holds the proxy and the
-# group, and nothing of the machine), the versions, the links and the units. What goes is
-# all that the agent and the updater know of this machine. The updater reads the
-# configuration: the image's own, or else the one of this machine.
+# The updater, its configuration (updates.yaml holds the proxy and the group, and
+# nothing of the machine), the versions, the links and the units stay. All data of the
+# agent and the updater about this machine are removed. An updater reads the
+# configuration: the image's own, or else this machine's.
 set -eu
 
 fail() {
@@ -113,10 +113,9 @@ rm -f "$root/etc/machine-id"
 : >"$root/etc/machine-id"
 rm -f "$root/var/lib/dbus/machine-id" "$root/var/lib/systemd/random-seed" "$root"/etc/ssh/ssh_host_*
 
-# Who the agent is: two machines with one host_uuid are one to the cluster, and a copy of
-# the database, a backup of it too, has the keys of this machine. What is in the data
-# folder is the agent's, but for the updater's copy of itself, its configuration and the
-# versions.
+# The agent's identity: two machines with one host_uuid are one to the cluster, and a copy
+# or a backup of the database has the keys of this machine. Everything in the data folder
+# is the agent's, except the updater's copy of itself, its configuration and the versions.
 for entry in "$root"/var/lib/teleport/* "$root"/var/lib/teleport/.[!.]*; do
 	case ${entry##*/} in
 	versions | updater) ;;

@@ -5,20 +5,19 @@
 #   curl -fsS https://SERVER/scripts/install.sh | sh -s -- --group staging
 #   curl -fsS --cacert /etc/ssl/ca.pem https://SERVER/scripts/install.sh | sh -s -- --ca-file /etc/ssl/ca.pem
 #
-# What follows "--" goes to "teleport-update enable", but for --package-key FILE, see
-# below, and --server URL, which says where the packages are when the script did not
-# come from a server. Where the
-# updater is installed already, in a baked image say, nothing is downloaded, and
-# "enable" runs all the same: it does nothing on a host that is as it should be.
+# Arguments after "--" go to "teleport-update enable", except --package-key FILE, see
+# below, and --server URL, which names the server of the packages if the script did not
+# come from a server. If the updater is installed already, as in a baked image, nothing
+# is downloaded, and "enable" runs all the same: if nothing is wrong, it changes nothing.
 #
 # The package is the server's newest for this host: a .deb under apt, an .rpm
-# under dnf, yum and zypper, and elsewhere the program alone. Each must match the
+# under dnf, yum and zypper, and elsewhere the program alone. It must match the
 # checksum that the server announces. With --package-key FILE, or
-# TELEPORT_UPDATE_PACKAGE_KEY, it must be signed, too, whatever the server says: by
+# TELEPORT_UPDATE_PACKAGE_KEY, it must also be signed, whatever the server says: by
 # an OpenPGP key (PACKAGE.asc) or an ECDSA key in PEM (PACKAGE.sig, as cosign and
 # "openssl dgst" make it).
 #
-# Nothing runs before all of the script is there: it is one call in the last line.
+# Nothing runs before all of the script has arrived: the last line is its only call.
 set -eu
 
 say() { printf 'install.sh: %s\n' "$*" >&2; }
@@ -131,7 +130,7 @@ pick() {
 	[ -n "$found" ] && printf '%s\n' "$found"
 }
 
-# architecture sets machine to what rpm calls it and arch to what others do.
+# architecture sets machine to rpm's name of the architecture, and arch to everybody else's.
 architecture() {
 	machine=$(uname -m)
 	case $machine in
@@ -169,7 +168,7 @@ signed() {
 	esac
 }
 
-# check_signature NAME: by the key that a person named; without one, it says so.
+# check_signature NAME verifies with the key that a person named, or warns if there is none.
 check_signature() {
 	if [ -z "$package_key" ]; then
 		say "the signature of $1 was not verified, for no --package-key names a key: its checksum is the server's own word"
