@@ -22,9 +22,11 @@ type Ties struct {
 
 	View View // of the file system, that its processes have
 
-	After      []string // units that are started before this one, where both are
-	Starters   []string // units that start this one again whenever it is down: Upholds=, a .path
-	Dependents []string // units that go down with it: Requires=, BindsTo=, PartOf=
+	After    []string // units that are started before this one, where both are
+	Starters []string // units that start this one again whenever it is down: Upholds=, a .path
+	// Dependents are the units that systemd stops with this one: by Requires=, Requisite=, BindsTo=, PartOf=,
+	// StopPropagatedFrom=.
+	Dependents []string
 }
 
 func parseTies(p properties) Ties {
@@ -43,9 +45,9 @@ func parseTies(p properties) Ties {
 			t.Starters = append(t.Starters, unit)
 		}
 	}
-	for _, kind := range []string{"RequiredBy", "BoundBy", "ConsistsOf"} {
+	for _, kind := range []string{"RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo"} {
 		for _, unit := range property[[]string](p, kind) {
-			if strings.HasSuffix(unit, ".service") && !slices.Contains(t.Dependents, unit) {
+			if !slices.Contains(t.Dependents, unit) {
 				t.Dependents = append(t.Dependents, unit)
 			}
 		}

@@ -63,12 +63,13 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 	got := parseTies(variants(map[string]any{
 		"CanStart": true, "CanStop": false, "KillMode": "process", "SendSIGKILL": true,
 		"RuntimeDirectory": []string{"teleport", "x/y"}, "RuntimeDirectoryPreserve": "restart",
-		"RequiredBy": []string{"a.service", "multi-user.target"}, "BoundBy": []string{"a.service"}, "ConsistsOf": []string{"b.service"},
+		"RequiredBy": []string{"a.service", "some.target"}, "BoundBy": []string{"a.service"}, "ConsistsOf": []string{"b.service"},
+		"RequisiteOf": []string{"c.timer"}, "PropagatesStopTo": []string{"d.socket", "b.service"},
 		"TriggeredBy": []string{"teleport.path", "teleport.timer"}, "UpheldBy": []string{"keeper.service"}, "After": []string{"basic.target"},
 		"Conditions": [][]any{{"ConditionPathExists", false, true, "/x", int32(1)}},
 	}))
 	want := Ties{
-		RefusesStop: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "b.service"},
+		RefusesStop: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "some.target", "c.timer", "b.service", "d.socket"},
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},
 		Conditions: []Condition{{Type: "ConditionPathExists", Negated: true, Parameter: "/x"}},
 	}

@@ -74,7 +74,7 @@ func (t *advancing) plan(ctx context.Context, p *Preflight) (*state.Journal, err
 	} else if ok {
 		j.From = new(TreeOf(from))
 	}
-	if j.Agent.Dependents, err = t.t.agent.ActiveOf(ctx, p.Sight.Ties.Dependents); err != nil {
+	if j.Agent.Dependents, err = goesDown(ctx, t.t.agent, p.Sight.Ties); err != nil {
 		return nil, err
 	}
 	if p.Database.Plan != state.KeepDatabase {

@@ -5,11 +5,66 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"teleport-update/installer/state"
+	"teleport-update/systemd"
 )
 
-// Units that require the agent go down when it is stopped, and a start brings back the agent alone.
+// Units that depend on the agent go down when it is stopped, and so do those that depend on them. A
+// start brings back the agent alone.
+
+// dependentsPatience is for how long units that went down with the agent may take to start, all of them
+// together. systemd goes on with a start that takes longer.
+const dependentsPatience = 2 * time.Minute
+
+// asker knows other units than the agent's.
+type asker interface {
+	Unit(ctx context.Context, name string) (systemd.Unit, error)
+}
+
+// goesDown are the units that are up and that a stop of the agent takes down, the nearer ones first. systemd
+// passes a stop on also by a unit that is down already.
+func goesDown(ctx context.Context, by asker, agent systemd.Ties) (up []string, err error) {
+	all := slices.Clone(agent.Dependents)
+	for n := 0; n < len(all); n++ {
+		u, err := by.Unit(ctx, all[n])
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range u.Ties.Dependents {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+		// A run of the updater, or of a program that calls it, would wait for this transaction.
+		ours := strings.HasPrefix(all[n], "teleport-update") && strings.HasSuffix(all[n], ".service")
+		runsOnce := u.Type == "oneshot" && u.ActiveState == "activating"
+		if isUp(u) && !ours && !runsOnce {
+			up = append(up, all[n])
+		}
+	}
+	return up, nil
+}
+
+// isUp reports whether a stop would change a unit.
+func isUp(u systemd.Unit) bool {
+	return slices.Contains([]string{"active", "reloading", "refreshing", "activating"}, u.ActiveState)
+}
+
+// down returns which of some units are down.
+func down(ctx context.Context, by asker, units []string) (down []string, err error) {
+	for _, name := range units {
+		u, err := by.Unit(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !isUp(u) {
+			down = append(down, name)
+		}
+	}
+	return down, nil
+}
 
 // startDependents starts the units that were active when the transaction began and went down with
 // the agent. What does not start is said, and keeps nothing from going on. After a boot systemd
@@ -19,15 +74,14 @@ func (t *transaction) startDependents(ctx context.Context) {
 	if len(units) == 0 || t.j.BootID != t.m.BootID() {
 		return
 	}
-	active, err := t.agent.ActiveOf(ctx, units)
+	gone, err := down(ctx, t.agent, units)
 	if err != nil {
-		t.m.warn(err, "units that require the agent may be down", "units", strings.Join(units, ", "))
+		t.m.warn(err, "units that depend on the agent may be down", "units", strings.Join(units, ", "))
 		return
 	}
-	for _, unit := range units {
-		if slices.Contains(active, unit) {
-			continue
-		}
+	ctx, cancel := context.WithTimeout(ctx, dependentsPatience)
+	defer cancel()
+	for _, unit := range gone {
 		t.m.Host.Log.Info("starting a unit that went down with the agent", "unit", unit)
 		t.m.warn(t.agent.StartOther(ctx, unit), "a unit that went down with the agent did not start again", "unit", unit)
 	}
@@ -35,14 +89,12 @@ func (t *transaction) startDependents(ctx context.Context) {
 
 // tellDown adds to the last outcome which dependents are down.
 func (t *transaction) tellDown(ctx context.Context, last *state.LastUpdate) {
-	units := t.j.Agent.Dependents
-	active, err := t.agent.ActiveOf(ctx, units)
-	if last == nil || err != nil || t.j.BootID != t.m.BootID() {
+	if last == nil || t.j.BootID != t.m.BootID() {
 		return
 	}
-	down := slices.DeleteFunc(slices.Clone(units), func(unit string) bool { return slices.Contains(active, unit) })
-	if len(down) > 0 {
+	gone, err := down(ctx, t.agent, t.j.Agent.Dependents)
+	if err == nil && len(gone) > 0 {
 		last.Error = strings.TrimPrefix(fmt.Sprintf("%s; %s went down with the agent and did not start again", last.Error,
-			strings.Join(down, ", ")), "; ")
+			strings.Join(gone, ", ")), "; ")
 	}
 }

@@ -152,7 +152,11 @@ func (m *model) StartOther(_ context.Context, unit string) error {
 }
 
 func (m *model) Unit(_ context.Context, name string) (systemd.Unit, error) {
-	return systemd.Unit{Name: name, LoadState: "loaded", ActiveState: "active"}, nil
+	u := systemd.Unit{Name: name, LoadState: "loaded", ActiveState: "active"}
+	if up, other := m.others[name]; other && !up {
+		u.ActiveState = "inactive"
+	}
+	return u, nil
 }
 
 func (m *model) Close() {}

@@ -40,7 +40,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 			return err
 		}
 		j.Agent = sight.asFound()
-		if j.Agent.Dependents, err = agent.ActiveOf(ctx, sight.Ties.Dependents); err != nil {
+		if j.Agent.Dependents, err = goesDown(ctx, agent, sight.Ties); err != nil {
 			return err
 		}
 		if err := t.canLeave(ctx, c, sight, &j.Database); err != nil {

@@ -115,7 +115,7 @@ func TestUnitsThatGoDownWithTheAgentAreBroughtBack(t *testing.T) {
 			m := newModel(t, "1.0.0", "0.9.0", map[string]behaviour{"1.0.0": one, "0.9.0": to})
 			m.left("0.9.0")
 			m.ties.Dependents = []string{"forwarder.service", "idle.service"}
-			m.others = map[string]bool{"forwarder.service": true}
+			m.others = map[string]bool{"forwarder.service": true, "idle.service": false}
 			m.runs(func() error { return m.transact(t.Context(), m.request(Downgrade)) })
 			if !m.others["forwarder.service"] || m.others["idle.service"] || !slices.Contains(m.calls, "stop") {
 				t.Errorf("after %q the units are %v", m.calls, m.others)

@@ -3,8 +3,10 @@
 package recovery
 
 import (
+	"strings"
 	"testing"
 
+	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
 )
@@ -42,15 +44,62 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 		s.Must("systemctl", "daemon-reload")
 	}
 
-	for _, tie := range []string{"Requires", "BindsTo", "PartOf"} {
-		s.Write("/etc/systemd/system/with-"+tie+".service", "[Unit]\n"+tie+"=teleport.service\nAfter=teleport.service\n[Service]\nExecStart=/bin/sleep infinity\n")
-		s.Must("systemctl", "start", "with-"+tie)
-	}
+	dependents := s.dependents()
 	s.Must(updater, "rollback")
 	s.Serves("1.0.0")
-	for _, tie := range []string{"Requires", "BindsTo", "PartOf"} {
-		if got := s.Show("with-"+tie, "ActiveState"); got != "active" {
-			t.Errorf("the unit with %s= is %s after the rollback", tie, got)
+	s.areUp(dependents, "after the rollback")
+	s.Release(release.Spec{Version: "1.2.0", Schema: 3, Variant: stamp.CrashLoops})
+	s.Must(updater, "enable", "--health-window", scenes.Window)
+	s.Wants("1.2.0")
+	s.Fails(1, "version 1.2.0 was not healthy", updater, "update", "--now")
+	s.Serves("1.0.0")
+	s.areUp(dependents, "after a version that failed")
+
+	// One that does not start again keeps nothing from going on, and is told of.
+	s.Write("/etc/systemd/system/with-requires.service.d/50-test.conf", "[Service]\nExecStartPre=/bin/false\n")
+	s.Must("systemctl", "daemon-reload")
+	s.Wants("1.1.0")
+	s.Must(updater, "update", "--now")
+	s.Serves("1.1.0")
+	s.Must(updater, "rollback")
+	if got := s.Show("with-requires.service", "ActiveState"); got == "active" {
+		t.Error("the unit that fails starts: the test shows nothing")
+	}
+	if said := scenes.Text(s.Status().LastError); !strings.Contains(said, "with-requires.service") || !strings.Contains(said, "did not start again") {
+		t.Errorf("of the unit that did not start again status says %q", said)
+	}
+}
+
+// dependents starts units of each kind that goes down with the agent, some of them by others.
+func (s *scene) dependents() (all []string) {
+	const runs = "[Service]\nExecStart=/bin/sleep infinity\n"
+	for name, text := range map[string]string{
+		"with-requires.service":  "[Unit]\nRequires=teleport.service\nAfter=teleport.service\n" + runs,
+		"with-requisite.service": "[Unit]\nRequisite=teleport.service\nAfter=teleport.service\n" + runs,
+		"with-bindsto.service":   "[Unit]\nBindsTo=teleport.service\nAfter=teleport.service\n" + runs,
+		"with-partof.service":    "[Unit]\nPartOf=teleport.service\n" + runs,
+		"with-stop.service":      "[Unit]\nStopPropagatedFrom=teleport.service\n" + runs,
+		"with-far.service":       "[Unit]\nRequires=with-requires.service\nAfter=with-requires.service\n" + runs,
+		"with-timer.timer":       "[Unit]\nPartOf=teleport.service\n[Timer]\nOnCalendar=2099-01-01\nUnit=with-partof.service\n",
+		"with-socket.socket":     "[Unit]\nBindsTo=teleport.service\n[Socket]\nListenStream=/run/with.sock\nService=with-inner.service\n",
+		"with-target.target":     "[Unit]\nRequires=teleport.service\n",
+		"with-inner.service":     "[Unit]\nPartOf=with-target.target\n" + runs,
+	} {
+		s.Write("/etc/systemd/system/"+name, text)
+		all = append(all, name)
+	}
+	s.Must("systemctl", "daemon-reload")
+	s.Must(append([]string{"systemctl", "start"}, all...)...)
+	// Each of them goes down with the agent, and a start leaves it down.
+	s.Must("systemctl", "restart", "teleport")
+	return all
+}
+
+func (s *scene) areUp(units []string, when string) {
+	s.T.Helper()
+	for _, unit := range units {
+		if got := s.Show(unit, "ActiveState"); got != "active" {
+			s.T.Errorf("%s %s is %s", when, unit, got)
 		}
 	}
 }
