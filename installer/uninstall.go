@@ -2,7 +2,9 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 	"teleport-update/versions"
 )
@@ -19,6 +22,9 @@ import (
 // files. Its configuration and its data are never touched, but for what enable's
 // --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
+	if _, err := i.Machine.Host.Paths.LoadConfig(); errors.Is(err, fs.ErrPermission) {
+		return failure.Unchanged("read the configuration: %w", err) // systemd would refuse the unit with fewer words
+	}
 	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
 		i.Machine.Host.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
 	}
