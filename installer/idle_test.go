@@ -159,6 +159,34 @@ var idleMeans = []struct {
 	{"with an updater", "the recovery is masked", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
 		u.LoadState = "masked"
 	}), decision.NeedsAttention, decision.RecoveryBroken},
+	{"with an updater", "a drop-in keeps the recovery from its folders", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
+		u.Ties.View.Root = "RootDirectory=/srv"
+	}), decision.NeedsAttention, decision.RecoveryBroken},
+	{"with an updater", "the recovery has another command", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
+		u.Command = []string{"/bin/true"}
+	}), decision.NeedsAttention, decision.RecoveryBroken},
+	{"with an updater", "the runs have another command", ownUnit("teleport-update.service", func(u *systemd.Unit) {
+		u.Command = []string{"/bin/true"}
+	}), decision.NeedsAttention, decision.UpdaterBroken},
+	{"with an updater", "the timer starts another unit", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
+		u.Triggers = []string{"other.service"}
+	}), decision.NeedsAttention, decision.TimerStopped},
+	{"whose last run ended well", "what comes before it failed", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon, noon
+		h.own["teleport-update.service"] = func(u *systemd.Unit) {
+			u.ActiveState, u.Result, u.Since = "failed", "exit-code", noon.Add(time.Second)
+		}
+	}, decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "what comes after it failed", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon, noon
+		h.own["teleport-update.service"] = func(u *systemd.Unit) {
+			u.ActiveState, u.Result, u.StartedAt, u.ExitedAt = "failed", "exit-code", noon, noon.Add(time.Millisecond)
+			u.Exit = systemd.ExitStatus{Code: systemd.Exited}
+		}
+	}, decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "the timer started one that did not begin", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
+		u.LastTrigger, u.Triggered, u.NextTrigger = noon.Add(-time.Hour), noon.Add(-time.Hour), noon.Add(time.Minute)
+	}), decision.Failing, decision.NoRuns},
 	{"whose last run ended well", "with an error", func(_ *testing.T, h *wellHost) {
 		h.ticks.Ended, h.ticks.Error = noon, "input/output error"
 	}, decision.Failing, decision.RunFailed},

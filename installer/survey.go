@@ -6,6 +6,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/systemd"
 	"teleport-update/versions"
 )
@@ -36,6 +37,10 @@ func (c consistency) CheckPair(ctx context.Context, config state.Config, tree ve
 type updater struct{ i *Installer }
 
 func (u updater) OwnUnits() systemd.Units { return u.i.Machine.Host.OwnUnits() }
+
+func (u updater) CheckRecovery(ctx context.Context, recovery systemd.Unit) *failure.Error {
+	return u.i.Machine.Host.CheckRecovery(ctx, recovery)
+}
 
 func (u updater) Rescuer(ctx context.Context) (program string, schema int, err error) {
 	if u.i.Machine.AskRescuer != nil {

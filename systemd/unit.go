@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,16 +27,17 @@ type Unit struct {
 	Result        string // of the last run: "success", "exit-code", "signal", "timeout", …
 	UnitFileState string // "enabled", "disabled", "static", …
 
-	FragmentPath     string   // the unit file in use
-	SourcePath       string   // that the unit file was generated from, as a script of SysV's; empty if it was not
-	DropIns          []string // files that add to it
-	ExecStart        string   // path of the first command
-	Command          []string // the words of that command, the program first
-	Environment      []string // NAME=VALUE, as the unit names them
-	User             string   // empty: root
-	DynamicUser      bool     // User is made for each run
-	Type             string   // "simple", "notify", …
-	PIDFile          string   // empty if the unit names none
+	FragmentPath     string     // the unit file in use
+	SourcePath       string     // that the unit file was generated from, as a script of SysV's; empty if it was not
+	DropIns          []string   // files that add to it
+	ExecStart        string     // path of the first command
+	Command          []string   // the words of that command, the program first
+	Later            [][]string // the commands after it, of a unit that has several
+	Environment      []string   // NAME=VALUE, as the unit names them
+	User             string     // empty: root
+	DynamicUser      bool       // User is made for each run
+	Type             string     // "simple", "notify", …
+	PIDFile          string     // empty if the unit names none
 	CanReload        bool
 	NeedDaemonReload bool // the files changed since systemd read them
 
@@ -61,9 +63,17 @@ type Unit struct {
 
 	StartedAt   time.Time // when the main process was started last; zero if none was
 	ExitedAt    time.Time // when the main process ended last; zero if none did
-	Skipped     time.Time // when systemd last did not start it, by a condition that did not hold; zero if it was started since
+	Skipped     time.Time // when systemd last did not start it, by a condition or an assertion that did not hold; zero if it was started since
+	Triggers    []string  // of a timer: what it starts
 	LastTrigger time.Time // of a timer: when it last started something; zero if it never did
+	Triggered   time.Time // LastTrigger, if that was in this boot
 	NextTrigger time.Time // of a timer: when it will next; zero if it will not, or nobody can tell
+}
+
+// Runs reports whether one of the unit's commands has a word, as the updater's own have that
+// of what they do.
+func (u Unit) Runs(word string) bool {
+	return slices.ContainsFunc(append([][]string{u.Command}, u.Later...), func(words []string) bool { return slices.Contains(words, word) })
 }
 
 // Running reports whether the unit runs: it may be reloading, or be asked to
@@ -202,6 +212,12 @@ func parseUnit(name string, p properties) Unit {
 		if len(commands[0]) > 1 {
 			u.Command, _ = commands[0][1].([]string)
 		}
+		for _, command := range commands[1:] {
+			if len(command) > 1 {
+				words, _ := command[1].([]string)
+				u.Later = append(u.Later, words)
+			}
+		}
 	}
 	if j := property[[]any](p, "Job"); len(j) == 2 {
 		u.Job.ID, _ = j[0].(uint32)
@@ -218,8 +234,14 @@ func parseUnit(name string, p properties) Unit {
 	u.StartedAt = moment(p, "ExecMainStartTimestamp")
 	u.ExitedAt = moment(p, "ExecMainExitTimestamp")
 	u.LastTrigger, u.NextTrigger = moment(p, "LastTriggerUSec"), moment(p, "NextElapseUSecRealtime")
-	if held, told := p["ConditionResult"].Value().(bool); told && !held {
-		u.Skipped = moment(p, "ConditionTimestamp")
+	u.Triggers = property[[]string](p, "Triggers")
+	if property[uint64](p, "LastTriggerUSecMonotonic") > 0 {
+		u.Triggered = u.LastTrigger // else it is that of a boot before, which a persistent timer remembers
+	}
+	for _, kind := range []string{"Condition", "Assert"} {
+		if at := moment(p, kind+"Timestamp"); denied(p, kind+"Result") && at.After(u.Skipped) {
+			u.Skipped = at
+		}
 	}
 	return u
 }

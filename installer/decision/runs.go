@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,23 +59,13 @@ func recoveryBroken(h *host, f *finder) error {
 	if err != nil {
 		return err
 	}
-	u := o.Recovery
-	switch {
-	case u.LoadState == "":
-	case u.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("systemd has %s as %s, and %s: `systemctl daemon-reload`, or `systemctl unmask %s`", u.Name, u.LoadState,
-			counts, u.Name))
-		return nil
-	case u.User != "" && u.User != "root":
-		f.found(nil, fmt.Sprintf("%s is started as user %s, who cannot repair anything, and %s: look at %s", u.Name, u.User, counts,
-			strings.Join(u.DropIns, ", ")))
-		return nil
-	case h.skipped(u) != "":
-		f.found(nil, fmt.Sprintf("%s would not be started, for %s does not hold, and %s: look at %s", u.Name, h.skipped(u), counts,
-			strings.Join(u.DropIns, ", ")))
+	if why, err := h.Recovery(h); err != nil {
+		return err
+	} else if why != nil {
+		f.found(nil, fmt.Sprintf("%v, and %s: %s", why.What, counts, why.Fix))
 		return nil
 	}
-	if program := u.ExecStart; program != "" {
+	if program := o.Recovery.ExecStart; program != "" {
 		why, err := survey.Executable(program)
 		if err != nil {
 			return err
@@ -93,21 +84,14 @@ func recoveryBroken(h *host, f *finder) error {
 	return nil
 }
 
-// skipped is a condition that keeps systemd from starting the recovery also when there is
-// something to recover; empty where there is none.
-func (h *host) skipped(recovery systemd.Unit) string {
-	for _, c := range recovery.Ties.Unmet(h) {
-		if c.Parameter != h.Paths().Journal() {
-			return c.String()
-		}
-	}
-	return ""
-}
-
 func updaterBroken(h *host, f *finder) error {
 	o, err := h.Own(h)
 	for _, p := range append(o.Problems, o.Overruled...) {
 		f.found(nil, p)
+	}
+	if u := o.Run; err == nil && !o.Others && len(u.Command) > 0 && !u.Runs("update") {
+		f.found(nil, fmt.Sprintf("%s starts %s, which updates nothing: look at %s", u.Name, strings.Join(u.Command, " "),
+			strings.Join(u.DropIns, ", ")))
 	}
 	return err
 }
@@ -134,6 +118,9 @@ func timerOf(u systemd.Unit) (off, stopped string) {
 			u.Name), ""
 	case u.LoadState != "loaded":
 		return "", fmt.Sprintf("the updater's timer is missing, and %s: `teleport-update update` puts it back", stops)
+	case len(u.Triggers) > 0 && !slices.Contains(u.Triggers, strings.TrimSuffix(u.Name, ".timer")+".service"):
+		return "", fmt.Sprintf("the updater's timer starts %s instead of a run, and %s: see what its drop-ins say, `systemctl cat %s`",
+			strings.Join(u.Triggers, ", "), stops, u.Name)
 	case u.ActiveState == "failed":
 		return "", fmt.Sprintf("the updater's timer is stopped, because it failed (%s), and %s: `systemctl restart %s`", u.Result, stops, u.Name)
 	case u.ActiveState != "active" && u.UnitFileState == "disabled":
@@ -157,9 +144,9 @@ func timerStopped(h *host, f *finder) error {
 }
 
 // recorded reports whether the last run wrote down how it ended: then that is told, and not
-// what systemd saw of it.
+// what systemd saw of it. A run whose program was not started, or ended well, wrote nothing of what failed.
 func recorded(run systemd.Unit, t state.Ticks) bool {
-	return !t.Ended.Before(run.StartedAt.Truncate(time.Second))
+	return run.Exit.Code == systemd.Exited && run.Exit.Status != 0 && !t.Ended.Before(run.StartedAt.Truncate(time.Second))
 }
 
 func runNotMade(h *host, f *finder) error {
@@ -185,7 +172,7 @@ func runNotMade(h *host, f *finder) error {
 		f.found(nonZero(at), fmt.Sprintf("the last run of the timer %s; see `systemctl status %s` and `journalctl -u %s`", howItEnded(run),
 			run.Name, run.Name))
 	case well && run.Skipped.After(ticks.Good) && run.Skipped.After(run.ExitedAt):
-		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skips the runs of the timer: a condition of %s does not hold, see "+
+		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skips the runs of the timer: a condition or an assertion of %s does not hold, see "+
 			"`systemctl status %s`", run.Name, run.Name))
 	}
 	return nil
@@ -200,7 +187,12 @@ func nonZero(t time.Time) *time.Time {
 
 // howItEnded completes the sentence "the last run of the timer …".
 func howItEnded(u systemd.Unit) string {
-	if u.Result == "exit-code" && u.Exit.Code == systemd.Exited {
+	switch {
+	case u.Result == "exit-code" && u.Exit.Code == 0:
+		return "did not begin: a command that its unit runs before it failed (ExecStartPre=)"
+	case u.Result == "exit-code" && u.Exit.Code == systemd.Exited && u.Exit.Status == 0:
+		return "ended well, and a command that its unit runs after it failed (ExecStartPost=, ExecStopPost=)"
+	case u.Result == "exit-code" && u.Exit.Code == systemd.Exited:
 		if why, known := systemd.NotStarted(u.Exit.Status); known {
 			return fmt.Sprintf("could not be started by systemd (status %d/%s)", u.Exit.Status, why)
 		}
@@ -208,7 +200,9 @@ func howItEnded(u systemd.Unit) string {
 	}
 	switch u.Result {
 	case "resources":
-		return "could not be started: systemd had not the resources for it, such as room in /run"
+		return "could not be started: systemd lacked something for it, such as room in /run, or a file that the unit names (EnvironmentFile=)"
+	case "exec-condition":
+		return "was skipped: a command of ExecCondition= did not succeed"
 	case "timeout":
 		return "took too long, and systemd ended it"
 	case "oom-kill":
@@ -248,6 +242,9 @@ func noRuns(h *host, f *finder) error {
 	case !timer.NextTrigger.IsZero() && now.Sub(timer.NextTrigger) > overdue:
 		f.found(nonZero(timer.NextTrigger), fmt.Sprintf("a run of the timer was due at %s and did not begin, and %s: `systemctl restart %s`",
 			timer.NextTrigger.Format(time.RFC3339), last, timer.Name))
+	case timer.Triggered.After(since) && timer.Triggered.After(run.StartedAt) && now.Sub(timer.Triggered) > overdue:
+		f.found(nonZero(timer.Triggered), fmt.Sprintf("the timer started a run at %s, which did not begin, and %s: see `systemctl status %s`",
+			timer.Triggered.Format(time.RFC3339), last, run.Name))
 	case timer.SubState == "elapsed":
 		f.found(nil, fmt.Sprintf("the updater's timer starts nothing any more, and %s: see what its drop-ins say, `systemctl cat %s`", last,
 			timer.Name))

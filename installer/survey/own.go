@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/systemd"
 )
@@ -34,6 +35,16 @@ func (s *Survey) Own(ctx context.Context) (Own, error) {
 		}
 		return o, nil
 	})
+}
+
+// Recovery says what would keep the recovery at boot from its work, as systemd has its unit; nil if nothing
+// shows.
+func (s *Survey) Recovery(ctx context.Context) (why *failure.Error, err error) {
+	o, err := s.Own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.from.Updater.CheckRecovery(ctx, o.Recovery), nil
 }
 
 // Rescuer runs the program that the recovery at boot runs, and says why that cannot be

@@ -12,6 +12,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
@@ -46,6 +47,8 @@ type Place interface {
 // Updater is the updater's own part of the host.
 type Updater interface {
 	OwnUnits() systemd.Units
+	// CheckRecovery is about the unit of the recovery at boot, as systemd has it.
+	CheckRecovery(context.Context, systemd.Unit) *failure.Error
 	// Rescuer runs the program of the recovery at boot.
 	Rescuer(context.Context) (program string, schema int, err error)
 }

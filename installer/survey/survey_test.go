@@ -10,6 +10,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
@@ -56,7 +57,8 @@ func (c counted) CheckPair(context.Context, state.Config, versions.Tree) error {
 func (c counted) Rescuer(context.Context) (string, int, error) {
 	return "", 0, c.read("rescuer")
 }
-func (c counted) OwnUnits() systemd.Units { c.reads["own units"]++; return systemd.Units{} }
+func (c counted) CheckRecovery(context.Context, systemd.Unit) *failure.Error { return nil }
+func (c counted) OwnUnits() systemd.Units                                    { c.reads["own units"]++; return systemd.Units{} }
 
 func surveyOf(t *testing.T, c counted) *Survey {
 	t.Helper()

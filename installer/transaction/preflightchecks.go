@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ func preflightChecks() []preflightCheck {
 		{name: "folders of links and unit", needs: Change | Now | onDisk, check: foldersWritable,
 			sentence: "put version %[2]s in its place: %[1]w", advice: "see that the folder can be written"},
 		{name: "room in /run", needs: Change, check: roomInRun},
+		{name: "unit of the recovery", needs: Change | OwnUnits, check: recoveryStarts},
 		{name: "recovery at boot", needs: Change | OwnUnits, check: recoveryRuns,
 			sentence: "the recovery at boot, which would repair an update that a power cut ends, cannot run its program: %[1]w",
 			advice:   "make the program executable (`teleport-update verify` says what is in the way), then run the command again"},
@@ -214,6 +216,21 @@ func foldersWritable(p *Preflight, _ context.Context) error {
 }
 
 func roomInRun(*Preflight, context.Context) error { return CheckRun(SystemdRun) }
+
+// recoveryStarts: a drop-in may keep systemd from starting the recovery at boot, or the recovery from its work.
+func recoveryStarts(p *Preflight, ctx context.Context) error {
+	u, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
+	if err != nil || u.LoadState == "not-found" { // the units of the updater come with the transaction
+		return err
+	}
+	why := p.t.m.Host.CheckRecovery(ctx, u)
+	if why == nil {
+		return nil
+	}
+	why.What = fmt.Errorf("the recovery at boot, which would repair an update that a power cut ends, cannot be counted on: %w", why.What)
+	why.State = StaysAsItIs(p.config)
+	return why.Refused()
+}
 
 func recoveryRuns(p *Preflight, ctx context.Context) error {
 	_, _, err := p.t.m.askRescuer()(ctx)

@@ -1,0 +1,58 @@
+package host
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+// CheckRecovery says what would keep the recovery at boot from its work, as systemd has its unit: a mask,
+// or what a drop-in adds. It is nil if nothing shows, or no systemd runs. What the unit runs is tried
+// by Rescuer.
+func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error {
+	look := "look at " + strings.Join(u.DropIns, ", ")
+	switch {
+	case u.LoadState == "":
+		return nil
+	case u.LoadState != "loaded":
+		return failure.Unchanged("systemd has %s as %s", u.Name, u.LoadState).To("`systemctl daemon-reload`, or `systemctl unmask %s`", u.Name)
+	case u.User != "" && u.User != "root" && u.User != "0":
+		return failure.Unchanged("%s is started as user %s, who cannot repair anything", u.Name, u.User).To("%s", look)
+	case len(u.Command) > 0 && !u.Runs("recover"):
+		return failure.Unchanged("%s starts %s, which is not the recovery", u.Name, strings.Join(u.Command, " ")).To("%s", look)
+	}
+	for _, c := range u.Ties.Unmet(ctx) {
+		if c.Parameter != h.Paths.Journal() {
+			return failure.Unchanged("%s would not be started, for %s does not hold", u.Name, c).To("%s", look)
+		}
+	}
+	if setting := h.keepsRecovery(u); setting != "" {
+		return failure.Unchanged("%s could not do its work, for %s keeps it from that", u.Name, setting).To("%s", look)
+	}
+	return nil
+}
+
+// keepsRecovery is the setting of the recovery's unit that keeps it from its program, or from a folder in
+// which it puts files back; empty if none does. A folder that is not there yet is left out.
+func (h *Host) keepsRecovery(u systemd.Unit) string {
+	need := map[string]systemd.Access{u.ExecStart: systemd.Executing}
+	for _, dir := range []string{h.Paths.LinkDir, h.Paths.UnitDir, h.Paths.Versions()} {
+		need[dir] = systemd.Writing
+	}
+	if database, err := h.Database(); err == nil {
+		need[filepath.Dir(database)] = systemd.Writing
+	}
+	for path, to := range need {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if setting := u.Ties.View.Denies(real, to); setting != "" {
+			return setting
+		}
+	}
+	return ""
+}

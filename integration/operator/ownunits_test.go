@@ -1,0 +1,117 @@
+//go:build hosts
+
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/decision"
+	"teleport-update/integration/host"
+)
+
+// What an administrator's drop-in does to the updater's own units: whatever keeps the timer's runs from
+// beginning, or the recovery from its work, is named by status, a host is not idle then, and no version
+// is changed without a recovery that can be counted on. Once the drop-in is gone, all is well.
+func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
+	const timer, run, recovery = "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Proven()
+	s.StatusIs("idle")
+	for _, c := range []struct {
+		unit, drop string
+		by         decision.Type
+		says       string
+	}{
+		{run, "[Service]\nExecStart=\nExecStart=/bin/true\n", decision.UpdaterBroken, "starts /bin/true"},
+		{run, "[Service]\nExecStart=\n", decision.RunNotMade, "bad-setting"},
+		{run, "[Service]\nUser=daemon\n", decision.RunNotMade, "203/EXEC"},
+		{run, "[Service]\nUser=nobody-such\n", decision.RunNotMade, "217/USER"},
+		{run, "[Service]\nGroup=nobody-such\n", decision.RunNotMade, "216/GROUP"},
+		{run, "[Service]\nWorkingDirectory=/nonexistent\n", decision.RunNotMade, "200/CHDIR"},
+		{run, "[Service]\nEnvironmentFile=/nonexistent\n", decision.RunNotMade, "EnvironmentFile="},
+		{run, "[Service]\nLimitAS=1M\n", decision.RunNotMade, "SIGSEGV"},
+		{run, "[Service]\nNoExecPaths=/\n", decision.RunNotMade, "203/EXEC"},
+		{run, "[Service]\nInaccessiblePaths=/var/lib/teleport\n", decision.RunNotMade, "203/EXEC"},
+		{run, "[Service]\nExecStartPre=/bin/false\n", decision.RunNotMade, "ExecStartPre="},
+		{run, "[Service]\nExecStartPost=/bin/false\n", decision.RunNotMade, "ExecStartPost="},
+		{run, "[Service]\nExecCondition=/bin/false\n", decision.RunNotMade, "ExecCondition="},
+		{run, "[Service]\nTimeoutStartSec=1ms\n", decision.RunNotMade, "took too long"},
+		{run, "[Unit]\nConditionPathExists=/nonexistent\n", decision.RunNotMade, "a condition or an assertion"},
+		{run, "[Unit]\nAssertPathExists=/nonexistent\n", decision.RunNotMade, "a condition or an assertion"},
+		{timer, "[Timer]\nUnit=systemd-tmpfiles-clean.service\n", decision.TimerStopped, "starts systemd-tmpfiles-clean.service instead"},
+		{timer, "[Timer]\nOnCalendar=\nOnActiveSec=1us\nAccuracySec=1us\nRandomizedDelaySec=0\n", decision.NoRuns, "starts nothing any more"},
+		{timer, "[Unit]\nConditionPathExists=/nonexistent\n", decision.TimerStopped, "stopped"},
+		{recovery, "[Service]\nExecStart=\nExecStart=/bin/true\n", decision.RecoveryBroken, "starts /bin/true"},
+		{recovery, "[Service]\nExecStart=\n", decision.RecoveryBroken, "bad-setting"},
+		{recovery, "[Service]\nUser=daemon\n", decision.RecoveryBroken, "as user daemon"},
+		{recovery, "[Service]\nDynamicUser=yes\n", decision.RecoveryBroken, "as user"},
+		{recovery, "[Unit]\nConditionPathExists=/nonexistent\n", decision.RecoveryBroken, "/nonexistent does not hold"},
+		{recovery, "[Unit]\nAssertPathExists=/nonexistent\n", decision.RecoveryBroken, "/nonexistent does not hold"},
+		{recovery, "[Service]\nNoExecPaths=/var/lib\n", decision.RecoveryBroken, "NoExecPaths="},
+		{recovery, "[Service]\nProtectSystem=strict\n", decision.RecoveryBroken, "ProtectSystem=strict"},
+		{recovery, "[Service]\nReadOnlyPaths=/usr/local\n", decision.RecoveryBroken, "ReadOnlyPaths="},
+		{recovery, "[Service]\nInaccessiblePaths=/var/lib/teleport\n", decision.RecoveryBroken, "InaccessiblePaths="},
+		{recovery, "[Service]\nTemporaryFileSystem=/var/lib\n", decision.RecoveryBroken, "TemporaryFileSystem="},
+		{recovery, "[Service]\nRootDirectory=/srv\n", decision.RecoveryBroken, "RootDirectory="},
+	} {
+		file := "/etc/systemd/system/" + c.unit + ".d/95-other.conf"
+		s.Write(file, c.drop)
+		s.Must("systemctl", "daemon-reload")
+		switch c.unit {
+		case run:
+			s.Wants("1.0.0")
+			s.Try("systemctl", "start", run)
+		case timer:
+			s.Must("systemctl", "restart", timer)
+			if c.by == decision.NoRuns {
+				s.elapsed(timer)
+			}
+		case recovery:
+			s.Wants("1.1.0")
+			for _, args := range [][]string{{"update", "--now"}, {"update", "--now", "--dry-run"}} {
+				r := s.Try(append([]string{updater}, args...)...)
+				if r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "cannot be counted on") || !strings.Contains(r.Stdout+r.Stderr, c.says) {
+					t.Errorf("%s with %q: %v ends with %d:\n%s%s", c.unit, c.drop, args, r.Code, r.Stdout, r.Stderr)
+				}
+			}
+			s.Linked("1.0.0")
+		}
+		r := s.Status()
+		found := slices.ContainsFunc(r.Conditions, func(found decision.Condition) bool {
+			return found.Type == c.by && strings.Contains(found.Message, c.says)
+		})
+		if !found || !r.State.Alarming() {
+			t.Errorf("%s with %q: status is %s, %+v; want %s with %q", c.unit, c.drop, r.State, r.Conditions, c.by, c.says)
+		}
+		if v := s.Try(updater, "verify"); v.Code != 1 || !strings.Contains(v.Stdout, "BAD  ") {
+			t.Errorf("%s with %q: verify ends with %d:\n%s", c.unit, c.drop, v.Code, v.Stdout)
+		}
+		s.Must("rm", file)
+		s.Must("systemctl", "daemon-reload")
+		s.Must("systemctl", "restart", timer)
+		s.Wants("1.0.0")
+		if code := s.Tick(); code != 0 {
+			t.Errorf("after %s with %q, a run of the timer ends with %d", c.unit, c.drop, code)
+		}
+		s.StatusIs("idle")
+	}
+	s.Wants("1.1.0")
+	s.Must(updater, "update", "--now")
+	s.Serves("1.1.0")
+}
+
+// elapsed returns once a timer has started what it starts, and that has ended.
+func (s *scene) elapsed(timer string) {
+	s.T.Helper()
+	host.Wait(s.T, patience, func() error {
+		if got := s.Show(timer, "SubState"); got != "elapsed" {
+			return fmt.Errorf("the timer is %s", got)
+		}
+		return nil
+	})
+}
