@@ -131,7 +131,7 @@ func (u Units) Overruled() []string {
 	}
 	var all []string
 	for _, p := range places {
-		if _, err := os.Lstat(p.above); err != nil || p.above == p.path() {
+		if _, err := os.Lstat(p.above); err != nil || sameFile(p.above, p.path()) {
 			continue
 		}
 		to, _ := os.Readlink(p.above)
@@ -144,6 +144,13 @@ func (u Units) Overruled() []string {
 		}
 	}
 	return all
+}
+
+// sameFile reports whether two names lead to one file: a folder of units may have several.
+func sameFile(a, b string) bool {
+	one, err1 := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return a == b || err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // A place is where one unit is and where it is enabled.
@@ -267,9 +274,7 @@ func (p place) enabled() bool {
 		return true
 	}
 	// Not by name: a package may have enabled it through /lib, a link to /usr/lib.
-	wanted, err1 := os.Stat(p.wants)
-	unit, err2 := os.Stat(p.path())
-	return err1 == nil && err2 == nil && os.SameFile(wanted, unit)
+	return sameFile(p.wants, p.path())
 }
 
 func (p place) problems() []string {

@@ -187,6 +187,7 @@ func TestAnAdministratorsUnitInFrontIsNamed(t *testing.T) {
 		{"teleport-update.timer", "/dev/null", ""},
 		{"teleport-update-recover.service", "/dev/null", "teleport-update-recover.service is masked: `systemctl unmask teleport-update-recover.service`"},
 		{"teleport-update.timer", "/etc/hosts", root + "/etc/teleport-update.timer takes precedence over " + units.UnitDir + "/teleport-update.timer: remove it"},
+		{"teleport-update.timer", units.UnitDir + "/teleport-update.timer", ""}, // the same file
 	} {
 		above := filepath.Join(root, "etc", tc.name)
 		if err := os.Symlink(tc.to, above); err != nil {
