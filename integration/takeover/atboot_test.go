@@ -9,12 +9,27 @@ import (
 	"teleport-update/integration/cluster"
 )
 
-// Where /usr/local is a file system of its own, systemd reads its units before it is mounted:
-// enable takes a folder that is there, every later command knows it, and the host has its agent,
-// its timer and its recovery after a boot.
+// Where /usr/local, or what it leads to, is a file system of its own, systemd reads its units before it is
+// mounted: enable takes a folder that is there, every later command knows it, and the host has its
+// agent, its timer and its recovery after a boot.
 func TestAHostWithUsrLocalApartHasItsAgentAfterABoot(t *testing.T) {
-	s := newScene(t)
-	s.Must("sh", "-ec", "mkdir -p /persist; cp -a /usr/local /persist/usrlocal; rm -rf /usr/local/*; echo '/persist/usrlocal /usr/local none bind 0 0' >/etc/fstab")
+	t.Parallel()
+	const apart = "mkdir -p /persist; cp -a D /persist/apart; rm -rf D/* || :; echo '/persist/apart D none bind 0 0' >/etc/fstab"
+	for name, layout := range map[string]struct{ first, mount string }{
+		"a mount of its own":  {"", "/usr/local"},
+		"a link into /var":    {"mv /usr/local /var/usrlocal; ln -s ../var/usrlocal /usr/local", "/var"},
+		"its units in /opt":   {"mkdir -p /opt/systemd/system /usr/local/lib; ln -s /opt/systemd /usr/local/lib/systemd", "/opt"},
+		"a folder in it only": {"mkdir -p /usr/local/lib/systemd", "/usr/local/lib/systemd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Must("sh", "-ec", layout.first+"\n"+strings.ReplaceAll(apart, "D", layout.mount))
+			apartHasItsAgentAfterABoot(t, s, layout.mount)
+		})
+	}
+}
+
+func apartHasItsAgentAfterABoot(t *testing.T, s *scene, mount string) {
 	reboot := func() {
 		t.Helper()
 		if err := s.Reboot(t.Context()); err != nil {
@@ -22,7 +37,7 @@ func TestAHostWithUsrLocalApartHasItsAgentAfterABoot(t *testing.T) {
 		}
 	}
 	reboot()
-	s.Must("findmnt", "/usr/local")
+	s.Must("findmnt", mount)
 	s.Sound("1.0.0", "1.1.0")
 	s.Wants("1.0.0")
 	s.Enable()
@@ -46,7 +61,7 @@ func TestAHostWithUsrLocalApartHasItsAgentAfterABoot(t *testing.T) {
 		t.Errorf("status says %s", got)
 	}
 	s.Must(s.Path, "uninstall", "--yes")
-	if left := s.Must("find", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
+	if left := s.Must("find", "-L", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
 		t.Errorf("uninstall leaves %s", left)
 	}
 }
