@@ -16,6 +16,9 @@ type Argument struct {
 // shortFlags are the short names of the agent's flags.
 var shortFlags = map[string]string{"-c": "--config", "-d": "--debug", "-r": "--roles", "-t": "--token"}
 
+// debugFlag is the short flag that has no value.
+const debugFlag = "-d"
+
 // Arguments reads the words of a command that come after "start". A word that is
 // neither a flag nor the value of one, such as $OPTIONS, is an argument of that name.
 func Arguments(words []string) (all []Argument) {
@@ -23,7 +26,11 @@ func Arguments(words []string) (all []Argument) {
 	if n < 0 {
 		return nil
 	}
-	for words = words[n+1:]; len(words) > 0; {
+	var rest []string
+	for _, word := range words[n+1:] {
+		rest = append(rest, apart(word)...)
+	}
+	for words = rest; len(words) > 0; {
 		a := Argument{Words: words[:1]}
 		name, value, joined := strings.Cut(words[0], "=")
 		if !strings.HasPrefix(words[0], "-") {
@@ -36,6 +43,19 @@ func Arguments(words []string) (all []Argument) {
 		all, words = append(all, a), words[len(a.Words):]
 	}
 	return all
+}
+
+// apart takes short flags that are joined, as in -dc/etc/teleport.yaml, into words of their own.
+func apart(word string) []string {
+	flag := word[:min(len(word), 2)]
+	_, known := shortFlags[flag]
+	switch {
+	case !known || len(word) < 3 || word[2] == '=':
+		return []string{word}
+	case flag == debugFlag:
+		return append([]string{flag}, apart("-"+word[2:])...)
+	}
+	return []string{flag, word[2:]}
 }
 
 // UnitArguments reads the arguments of the command that a unit file starts; none where

@@ -43,6 +43,10 @@ func TestArgumentsAreReadAsTheAgentReadsThem(t *testing.T) {
 	if want := []string{"-c /etc/t.yaml", "--fips", "--roles=a,b", "$X"}; !slices.Equal(got, want) {
 		t.Errorf("got %q; want %q", got, want)
 	}
+	joined := Texts(Arguments([]string{"teleport", "start", "-dc/etc/t.yaml", "-c=/etc/u.yaml", "-rnode"}))
+	if want := []string{"-d", "-c /etc/t.yaml", "-c=/etc/u.yaml", "-r node"}; !slices.Equal(joined, want) {
+		t.Errorf("got %q; want %q", joined, want)
+	}
 	if all := Arguments([]string{"teleport", "version"}); all != nil {
 		t.Errorf("a command that starts nothing has %v", all)
 	}

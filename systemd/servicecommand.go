@@ -1,0 +1,145 @@
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/internal/regular"
+)
+
+// settings are what the section [Service] says, as far as the command goes.
+type settings struct {
+	execStart, environment, files, unset []string
+	specifiers                           *strings.Replacer
+	found                                bool
+}
+
+// add reads a file: an assignment adds to the one before, and an empty one takes all of it back.
+func (s *settings) add(content []byte) {
+	section := ""
+	for _, line := range unitLines(string(content)) {
+		if strings.HasPrefix(line, "[") {
+			section = line
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || section != "[Service]" {
+			continue
+		}
+		into := map[string]*[]string{"ExecStart": &s.execStart, "Environment": &s.environment,
+			"EnvironmentFile": &s.files, "UnsetEnvironment": &s.unset}[strings.TrimSpace(name)]
+		switch value = strings.TrimSpace(value); {
+		case into == nil:
+		case value == "":
+			*into = nil
+		default:
+			*into = append(*into, value)
+		}
+	}
+}
+
+func (s *settings) command() (ServiceCommand, error) {
+	c := ServiceCommand{Environment: map[string]string{}, Found: s.found}
+	for _, line := range s.environment {
+		for _, a := range words(line, escaped) {
+			if name, value, ok := strings.Cut(s.specifiers.Replace(a), "="); ok {
+				c.Environment[name] = value
+			}
+		}
+	}
+	for _, file := range s.files {
+		if err := c.readFiles(s.specifiers.Replace(file)); err != nil {
+			return c, fmt.Errorf("read the environment file of a unit: %w", err)
+		}
+	}
+	for _, line := range s.unset {
+		for _, a := range words(line, escaped) {
+			name, value, ok := strings.Cut(s.specifiers.Replace(a), "=")
+			if !ok || c.Environment[name] == value {
+				delete(c.Environment, name)
+			}
+		}
+	}
+	if len(s.execStart) == 0 {
+		return c, nil
+	}
+	line := strings.TrimLeft(s.execStart[0], commandPrefixes)
+	prefixes := strings.TrimSuffix(s.execStart[0], line)
+	literal := strings.Contains(prefixes, ":")
+	for n, word := range words(line, escaped) {
+		word = s.specifiers.Replace(word)
+		c.Variables = c.Variables || !literal && strings.Contains(word, "$")
+		switch {
+		case n == 1 && strings.Contains(prefixes, "@"): // what the program is called, not an argument
+		case literal:
+			c.Words = append(c.Words, word)
+		default:
+			c.Words = append(c.Words, c.replace(word)...)
+		}
+	}
+	return c, nil
+}
+
+// commandPrefixes come before the program in a command line (systemd.service(5), "Special executable
+// prefixes").
+const commandPrefixes = "-@:+!|"
+
+// readFiles reads one line of EnvironmentFile=, which may be a pattern.
+func (c *ServiceCommand) readFiles(pattern string) error {
+	pattern, optional := strings.CutPrefix(pattern, "-")
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		files = []string{pattern}
+	}
+	for _, path := range files {
+		content, err := regular.Read(path, maxUnitFile, 0)
+		if errors.Is(err, fs.ErrNotExist) && optional {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c.Files = append(c.Files, path)
+		readEnvironment(string(content), c.Environment)
+	}
+	return nil
+}
+
+// replace puts in what variables stand for: a word that is one variable becomes its words, and
+// what is in braces stays one word (systemd.service(5), "Command lines").
+func (c *ServiceCommand) replace(word string) []string {
+	if name, ok := strings.CutPrefix(word, "$"); ok && !strings.HasPrefix(name, "{") && !strings.HasPrefix(name, "$") {
+		return words(c.Environment[name], unescaped)
+	}
+	var b strings.Builder
+	for word != "" {
+		before, after, found := strings.Cut(word, "$")
+		b.WriteString(before)
+		name, rest, braces := strings.Cut(strings.TrimPrefix(after, "{"), "}")
+		switch {
+		case !found:
+			return []string{b.String()}
+		case strings.HasPrefix(after, "$"):
+			b.WriteString("$")
+			word = after[1:]
+		case strings.HasPrefix(after, "{") && braces:
+			b.WriteString(c.Environment[name])
+			word = rest
+		default:
+			b.WriteString("$")
+			word = after
+		}
+	}
+	return []string{b.String()}
+}
+
+// specifiersOf replaces the specifiers that depend on nothing but the unit's name and on systemd
+// being the host's (systemd.unit(5), "Specifiers"). Others stay as they are.
+func specifiersOf(name string) *strings.Replacer {
+	whole := strings.TrimSuffix(name, filepath.Ext(name))
+	prefix, _, _ := strings.Cut(whole, "@")
+	return strings.NewReplacer("%%", "%", "%n", name, "%N", whole, "%p", prefix, "%t", "/run", "%S", "/var/lib", "%C", "/var/cache",
+		"%L", "/var/log", "%E", "/etc")
+}
