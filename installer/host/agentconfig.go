@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -199,10 +200,11 @@ func (h *Host) AgentDataDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if filepath.IsAbs(agent.DataDir) {
-		return agent.DataDir, nil
+	if agent.DataDir != "" && !filepath.IsAbs(agent.DataDir) {
+		return "", failure.Unchanged("%s names the data folder %q, which depends on the folder that the agent is started in", p.Config,
+			agent.DataDir).To("write the whole path there")
 	}
-	return h.Paths.DataDir, nil
+	return cmp.Or(agent.DataDir, h.Paths.DataDir), nil
 }
 
 // Database is the agent's database file.

@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"teleport-update/internal/failure"
@@ -17,8 +18,15 @@ type Places struct {
 	DataDir string // empty: the configuration says
 }
 
-// configVariable has the agent read another configuration than the usual one.
-const configVariable = "TELEPORT_CONFIG_FILE"
+const (
+	// configVariable has the agent read another configuration than the usual one.
+	configVariable = "TELEPORT_CONFIG_FILE"
+
+	// textVariable and textFlag give the agent its configuration itself, in base64, which then
+	// counts in place of any file.
+	textVariable = "TELEPORT_CONFIG"
+	textFlag     = "--config-string"
+)
 
 // AgentPlaces asks the agent's unit where the agent has its configuration and its data: its
 // command, drop-ins and environment files decide, for these are root's. What a process says
@@ -26,9 +34,9 @@ const configVariable = "TELEPORT_CONFIG_FILE"
 // guess would take another database for the agent's.
 func (h *Host) AgentPlaces() (Places, error) {
 	usual := Places{Config: h.Paths.AgentConfig}
-	command, err := systemd.ReadService(h.Paths.AgentUnit(), h.unitDirs())
+	command, err := h.agentCommand()
 	if err != nil {
-		return usual, failure.Unchanged("see where the agent's unit leads it: %w", err).To("see that root can read the file")
+		return usual, err
 	}
 	if !command.Found && h.HasOriginals() {
 		// Somebody took the unit away. The one that comes back has these arguments.
@@ -40,15 +48,8 @@ func (h *Host) AgentPlaces() (Places, error) {
 		}
 		command.Words = append([]string{"start"}, o.Arguments...)
 	}
-	found := Places{Config: command.Environment[configVariable]}
-	for _, a := range systemd.Arguments(command.Words) {
-		switch a.Name {
-		case "--config":
-			found.Config = a.Value
-		case "--data-dir":
-			found.DataDir = a.Value
-		}
-	}
+	found := ledTo(command.Words)
+	found.Config = cmp.Or(found.Config, command.Environment[configVariable])
 	if _, named := command.Environment[configVariable]; named || command.Variables {
 		// Whoever can write the file would choose which files root reads and replaces.
 		for _, file := range command.Files {
@@ -58,23 +59,96 @@ func (h *Host) AgentPlaces() (Places, error) {
 			}
 		}
 	}
-	for _, path := range []string{found.Config, found.DataDir} {
-		if strings.ContainsAny(path, "%$") {
-			return usual, failure.Unchanged("the agent's unit leads it to %q, which only systemd can resolve", path).
-				To("write the path itself into the unit: `systemctl edit %s`", h.Paths.AgentUnit())
-		}
+	if err := h.checkPlaces(found, command); err != nil {
+		return usual, err
 	}
 	if found.Config == layout.AgentConfig && !h.systemdReads() {
 		found.Config = "" // a release's unit in a tree that is no host's
 	}
-	if !filepath.IsAbs(found.Config) {
-		found.Config = ""
-	}
-	if !filepath.IsAbs(found.DataDir) {
-		found.DataDir = ""
-	}
 	found.Config = cmp.Or(found.Config, usual.Config)
 	return found, nil
+}
+
+func (h *Host) agentCommand() (systemd.ServiceCommand, error) {
+	command, err := systemd.ReadService(h.Paths.AgentUnit(), h.unitDirs())
+	if err != nil {
+		err = failure.Unchanged("see where the agent's unit leads it: %w", err).To("see that root can read the file")
+	}
+	return command, err
+}
+
+// ledTo are the places that the arguments of a command name.
+func ledTo(words []string) (named Places) {
+	for _, a := range systemd.Arguments(words) {
+		switch a.Name {
+		case "--config":
+			named.Config = a.Value
+		case "--data-dir":
+			named.DataDir = a.Value
+		}
+	}
+	return named
+}
+
+// checkPlaces refuses what names no place that could be looked at.
+func (h *Host) checkPlaces(found Places, command systemd.ServiceCommand) error {
+	const edit = "`systemctl edit %s`"
+	for _, path := range []string{found.Config, found.DataDir} {
+		if strings.ContainsAny(path, "%$") {
+			return failure.Unchanged("the agent's unit leads it to %q, which only systemd can resolve", path).
+				To("write the path itself into the unit: "+edit, h.Paths.AgentUnit())
+		}
+		if path != "" && !filepath.IsAbs(path) {
+			return failure.Unchanged("the agent's unit leads it to %q, which depends on the folder that it is started in", path).
+				To("write the whole path into the unit: "+edit, h.Paths.AgentUnit())
+		}
+	}
+	byFlag := slices.ContainsFunc(systemd.Arguments(command.Words), func(a systemd.Argument) bool { return a.Name == textFlag })
+	if byFlag || command.Environment[textVariable] != "" {
+		return failure.Unchanged("the agent's unit gives it its configuration as text (%s or %s), so where its database is cannot be seen",
+			textVariable, textFlag).
+			To("write the configuration into a file, and name it with --config: "+edit, h.Paths.AgentUnit())
+	}
+	return nil
+}
+
+// CheckLoaded refuses a unit that leads the agent elsewhere, as systemd has loaded it, than its files
+// say: the files decide where the agent's database is.
+func (h *Host) CheckLoaded(u systemd.Unit) error {
+	loaded := ledTo(u.Command)
+	command, err := h.agentCommand()
+	if err != nil {
+		return err
+	}
+	read := ledTo(command.Words)
+	only := strings.Contains(strings.Join(u.Command, " "), "$") // variables have no value there
+	switch {
+	case len(u.Command) == 0, !command.Found, only, loaded == read:
+		return nil
+	case u.NeedDaemonReload && u.Idle():
+		return nil // it is started as the files say, once systemd has read them
+	}
+	fix := "write the paths into one line of ExecStart= each, as they are: `systemctl edit %s`"
+	if u.NeedDaemonReload {
+		fix = "run `systemctl daemon-reload`, and `systemctl restart %s` if that was changed on purpose; then run the command again"
+	}
+	return failure.Unchanged("systemd has loaded the agent's unit with %s, and its files say %s", loaded, read).
+		To(fix, h.Paths.AgentUnit()).Refused()
+}
+
+// String says which arguments name the places.
+func (p Places) String() string {
+	var all []string
+	if p.Config != "" {
+		all = append(all, "--config "+p.Config)
+	}
+	if p.DataDir != "" {
+		all = append(all, "--data-dir "+p.DataDir)
+	}
+	if all == nil {
+		return "neither --config nor --data-dir"
+	}
+	return strings.Join(all, " ")
 }
 
 // unitDirs are the folders of units, the ones that rank first before the others.
@@ -82,5 +156,5 @@ func (h *Host) unitDirs() []string {
 	if !h.systemdReads() {
 		return []string{h.Paths.UnitDir}
 	}
-	return append([]string{layout.ConfigDir, "/run/systemd/system", layout.UnitDir}, layout.PackageUnitDirs...)
+	return systemd.UnitPath()
 }

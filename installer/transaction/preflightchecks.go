@@ -84,7 +84,12 @@ func isSeen(p *Preflight, _ context.Context) error { return p.Sight.hidden() }
 
 func noOthers(p *Preflight, _ context.Context) error { return p.t.m.Host.CheckOthers(p.req.Replace) }
 
-func unitIsOurs(p *Preflight, _ context.Context) error { return p.t.m.Host.CheckUnit(p.Sight.Unit) }
+func unitIsOurs(p *Preflight, _ context.Context) error {
+	if err := p.t.m.Host.CheckUnit(p.Sight.Unit); err != nil {
+		return err
+	}
+	return p.t.m.Host.CheckLoaded(p.Sight.Unit)
+}
 
 // hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody
 // could say whether the new version is healthy.
