@@ -66,15 +66,34 @@ func denied(p properties, name string) bool {
 	return there && !yes
 }
 
-// LosesOnStop reports whether systemd removes what is at a path when the unit stops.
+// LosesOnStop reports whether systemd removes a file when the unit stops, by whatever name: /var/run is a
+// link to /run.
 func (t Ties) LosesOnStop(path string) bool {
+	if len(t.Runtime) == 0 {
+		return false
+	}
+	names := []string{filepath.Clean(path)}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		names = append(names, filepath.Join(dir, filepath.Base(path)))
+	}
 	return slices.ContainsFunc(t.Runtime, func(dir string) bool {
 		real, err := filepath.EvalSymlinks(dir)
-		return strings.HasPrefix(path, dir+"/") || err == nil && strings.HasPrefix(path, real+"/")
+		return slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasPrefix(name, dir+"/") || err == nil && strings.HasPrefix(name, real+"/")
+		})
 	})
 }
 
 // SparesProcesses reports whether a stop may leave processes of the unit, beside its main one.
-func (t Ties) SparesProcesses() bool {
-	return t.KillMode == "process" || t.KillMode == "none" || t.Lenient
+func (t Ties) SparesProcesses() bool { return t.Sparing() != "" }
+
+// Sparing is the setting by which a stop may leave processes of the unit; empty if there is none.
+func (t Ties) Sparing() string {
+	switch {
+	case t.KillMode == "process", t.KillMode == "none":
+		return "KillMode=" + t.KillMode
+	case t.Lenient:
+		return "SendSIGKILL=no"
+	}
+	return ""
 }

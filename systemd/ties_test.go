@@ -77,8 +77,34 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
 	}
+	for settings, says := range map[*Ties]string{{KillMode: "mixed"}: "", {KillMode: "none"}: "KillMode=none", {KillMode: "control-group", Lenient: true}: "SendSIGKILL=no"} {
+		if settings.Sparing() != says || settings.SparesProcesses() != (says != "") {
+			t.Errorf("%+v: %q; want %q", settings, settings.Sparing(), says)
+		}
+	}
 	if !got.LosesOnStop("/run/teleport/proc/sqlite.db") || got.LosesOnStop("/run/teleport2/proc/sqlite.db") || !got.SparesProcesses() {
 		t.Error("what a stop takes and leaves")
+	}
+}
+
+// A folder in /run has other names by links.
+func TestAFolderThatAStopRemovesIsKnownByItsLinks(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"run/teleport/proc", "var", "srv"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"var/run": "run", "srv/agent": "run/teleport"} {
+		if err := os.Symlink(filepath.Join(root, to), filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ties := Ties{Runtime: []string{filepath.Join(root, "run/teleport")}}
+	for path, lost := range map[string]bool{"run/teleport/proc/sqlite.db": true, "var/run/teleport/proc/sqlite.db": true, "srv/agent/proc/sqlite.db": true, "srv/sqlite.db": false} {
+		if got := ties.LosesOnStop(filepath.Join(root, path)); got != lost {
+			t.Errorf("%s: %t", path, got)
+		}
 	}
 }
 

@@ -170,8 +170,8 @@ func stopLeavesNone(p *Preflight, _ context.Context) error {
 	if !failure.Is[*backup.InUseError](err) {
 		return err
 	}
-	return failure.Refuse("%w; a stop of %s leaves it (KillMode=%s), so the database could not be exchanged: wait for the end of its sessions",
-		err, p.t.m.Host.Paths.AgentUnit(), p.Sight.Ties.KillMode)
+	return failure.Refuse("%w; a stop of %s leaves it (%s), so the database could not be exchanged: wait for the end of its sessions",
+		err, p.t.m.Host.Paths.AgentUnit(), p.Sight.Ties.Sparing())
 }
 
 // databaseUnused is asked before the agent is stopped in vain. Only a transaction waits.

@@ -3,7 +3,6 @@ package transaction
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 )
 
@@ -11,7 +10,7 @@ import (
 // up or restored, and the agent begins with no data after each start as it does without a
 // change.
 func losesData(sight Sight, database string) bool {
-	return strings.HasPrefix(filepath.Clean(database), "/run/") && sight.Ties.LosesOnStop(database)
+	return sight.Ties.LosesOnStop(database)
 }
 
 // nameStarters adds to an error who has started the agent since it was stopped, if systemd did so
