@@ -77,6 +77,21 @@ func (h *Host) agentCommand() (systemd.ServiceCommand, error) {
 	return command, err
 }
 
+// StartedProgram is what the updater's unit of the agent starts: the link, unless somebody wrote
+// another program into the unit's file.
+func (h *Host) StartedProgram() string {
+	link := filepath.Join(h.Paths.LinkDir, AgentName)
+	command, err := systemd.ReadService(h.Paths.AgentUnit(), []string{h.Paths.UnitDir})
+	if err != nil || len(command.Words) == 0 || !filepath.IsAbs(command.Words[0]) {
+		return link
+	}
+	program := command.Words[0]
+	if !h.systemdReads() && filepath.Dir(program) == layout.LinkDir {
+		return link // a release's unit in a tree that is no host's
+	}
+	return program
+}
+
 // ledTo are the places that the arguments of a command name.
 func ledTo(words []string) (named Places) {
 	for _, a := range systemd.Arguments(words) {

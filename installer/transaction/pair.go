@@ -76,11 +76,9 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 // on it. A *failure.RefusedError says what to do.
 func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree) error {
 	noted := c.Status.ActiveSchema
-	link := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
-	program, err := filepath.EvalSymlinks(link)
-	ours, ownErr := filepath.EvalSymlinks(tree.ProgramsDir())
-	if err != nil || ownErr != nil || strings.HasPrefix(program, ours+"/") {
-		return nil // nothing else would start by the link
+	place, program := m.programInPlace(tree)
+	if program == "" {
+		return nil // nothing else would start by the link, or by the unit
 	}
 	agent, err := m.Agent(ctx)
 	if err != nil {
@@ -109,8 +107,25 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	}
 	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database may have other tables since: "+
 		"link and unit stay as they are, for version %s may not be able to start on it",
-		which, link, tree.Release.Short()).
+		which, place, tree.Release.Short()).
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
+}
+
+// programInPlace is a program that somebody put in the place of a version's, and what leads to it now: the
+// agent's link, or the file of its unit.
+func (m *Machine) programInPlace(tree versions.Tree) (place, program string) {
+	ours, err := filepath.EvalSymlinks(tree.ProgramsDir())
+	if err != nil {
+		return "", ""
+	}
+	link := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
+	for _, lead := range []struct{ place, program string }{{link, link}, {m.Host.Paths.Unit(), m.Host.StartedProgram()}} {
+		program, err := filepath.EvalSymlinks(lead.program)
+		if err == nil && !strings.HasPrefix(program, ours+"/") {
+			return lead.place, program
+		}
+	}
+	return "", ""
 }
 
 func orVersion(v string) string {

@@ -52,6 +52,27 @@ func TestARepairLeavesTheLinkOfAnAgentThatMigratedTheDatabase(t *testing.T) {
 	}
 }
 
+// Nor is the unit put back over one that starts another program, which has migrated the database.
+func TestARepairLeavesTheUnitOfAnAgentThatMigratedTheDatabase(t *testing.T) {
+	for schema, refused := range map[int]bool{1: false, 2: true} {
+		m, tree := byHand(t, schema)
+		c, err := m.Host.Paths.LoadConfig()
+		must(t, err)
+		other := filepath.Join(t.TempDir(), "teleport")
+		writeFile(t, other, "1.5.0")
+		must(t, os.Remove(filepath.Join(m.Host.Paths.LinkDir, "teleport")))
+		must(t, m.Host.Repair(tree))
+		must(t, os.Remove(m.Host.Paths.Unit()))
+		writeFile(t, m.Host.Paths.Unit(), "[Service]\nExecStart="+other+" start\n")
+		m.main.version = "1.5.0" // the agent executes that one, as it did by the link
+		if err := m.CheckPair(t.Context(), c, tree); failure.Is[*failure.RefusedError](err) != refused {
+			t.Errorf("schema %d: %v; want a refusal: %v", schema, err, refused)
+		} else if refused && !strings.Contains(err.Error(), m.Host.Paths.Unit()) {
+			t.Errorf("the unit is not named: %v", err)
+		}
+	}
+}
+
 // A change from such a host takes over what is there, and no backup is said to be of a version that it is
 // not of.
 func TestAChangeFromAnotherProgramKeepsItsDatabaseApart(t *testing.T) {
