@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,16 +43,19 @@ type config struct {
 }
 
 // readConfig reads the file, lets the flags override it, and fills in the
-// defaults. As with the real agent, only the default file may be missing.
+// defaults. As with the real agent, only the default file may be missing, and the variables
+// TELEPORT_CONFIG_FILE and TELEPORT_CONFIG name another file, or hold its text.
 func readConfig(given options) (config, error) {
-	path := given.config
-	if path == "" {
-		path = defaultConfig
-	}
+	named := cmp.Or(given.config, os.Getenv("TELEPORT_CONFIG_FILE"))
+	path := cmp.Or(named, defaultConfig)
 	var c config
 	data, err := os.ReadFile(path)
+	if text := os.Getenv("TELEPORT_CONFIG"); text != "" {
+		path = "TELEPORT_CONFIG"
+		data, err = base64.StdEncoding.DecodeString(text)
+	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && given.config == "":
+	case errors.Is(err, fs.ErrNotExist) && named == "":
 	case err != nil:
 		return c, fmt.Errorf("read configuration: %w", err)
 	default:

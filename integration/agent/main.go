@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 
 	"teleport-update/integration/agent/stamp"
 )
@@ -72,8 +73,9 @@ func start(self stamp.Stamp, args []string) error {
 	flags.StringVar(&given.pidFile, "pid-file", "", "`FILE` to write the PID to")
 	flags.StringVar(&given.dataDir, "data-dir", "", "`DIR` for the agent's state")
 	flags.StringVar(&given.diagAddr, "diag-addr", "", "`ADDR` for /readyz, /healthz and /version")
+	flags.StringVar(&given.config, "c", "", "short for -config")
 	fips := flags.Bool("fips", false, "only FIPS cryptography")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(apart(args)); err != nil {
 		return err
 	}
 	if *fips && !self.Edition.FIPS() {
@@ -84,6 +86,17 @@ func start(self stamp.Stamp, args []string) error {
 		return err
 	}
 	return serve(self, config, given.pidFile)
+}
+
+// apart reads the short flag with its value in one word, as in -c/etc/teleport.yaml, which the real agent takes.
+func apart(args []string) (all []string) {
+	for _, arg := range args {
+		if path, ok := strings.CutPrefix(arg, "-c/"); ok {
+			arg = "-c=/" + path
+		}
+		all = append(all, arg)
+	}
+	return all
 }
 
 func report(args []string) error {
