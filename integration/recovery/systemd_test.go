@@ -21,6 +21,7 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 	s.Updates("1.1.0")
 	s.Write("/etc/systemd/system/slow.service", "[Service]\nType=oneshot\nExecStart=/bin/sleep infinity\nTimeoutStartSec=infinity\n")
 	s.Write("/etc/systemd/system/keeper.service", "[Unit]\nUpholds=teleport.service\n[Service]\nExecStart=/bin/sleep infinity\n")
+	s.Write("/etc/systemd/system/finder.path", "[Path]\nPathExists=/etc/teleport.yaml\nUnit=teleport.service\n")
 	const dropIn = "/etc/systemd/system/teleport.service.d/50-test.conf"
 	for _, c := range []struct{ name, dropIn, begin, end, says string }{
 		{"a refused stop", "[Unit]\nRefuseManualStop=yes\n", "true", "true", "RefuseManualStop="},
@@ -29,6 +30,15 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 		{"an assertion", "[Unit]\nAssertPathExists=!/etc\n", "true", "true", "AssertPathExists=!/etc"},
 		{"a unit that activates", "[Unit]\nAfter=slow.service\n", "systemctl start --no-block slow", "systemctl stop slow", "slow.service"},
 		{"a unit that upholds it", "[Unit]\n", "systemctl start keeper", "systemctl stop keeper", "keeper.service"},
+		{"a path unit that starts it", "[Unit]\n", "systemctl start finder.path", "systemctl stop finder.path", "finder.path"},
+		{"a condition of which one is enough", "[Unit]\nConditionPathExists=|/nowhere\n", "true", "true", "ConditionPathExists=|/nowhere"},
+		{"a condition on the host", "[Unit]\nConditionHost=nobody\n", "true", "true", "ConditionHost=nobody"},
+		{"a mask", "[Unit]\n", "systemctl mask teleport", "systemctl unmask teleport", "masked"},
+		{"programs that are hidden", "[Service]\nInaccessiblePaths=/opt\n", "true", "true", "InaccessiblePaths=/opt"},
+		{"a file system over the data", "[Service]\nTemporaryFileSystem=/var/lib\n", "true", "true", "TemporaryFileSystem=/var/lib"},
+		{"data that are read-only", "[Service]\nReadOnlyPaths=/var/lib/teleport\n", "true", "true", "ReadOnlyPaths=/var/lib/teleport"},
+		{"another folder over the data", "[Service]\nBindPaths=/srv:/var/lib/teleport\n", "true", "true", "BindPaths=/srv:/var/lib/teleport"},
+		{"another root", "[Service]\nRootDirectory=/srv\n", "true", "true", "RootDirectory=/srv"},
 	} {
 		s.Write(dropIn, c.dropIn)
 		s.Must("systemctl", "daemon-reload")
