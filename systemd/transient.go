@@ -153,8 +153,19 @@ func (e ExitStatus) shellCode(name, result string) (int, error) {
 	return -1, fmt.Errorf("%s did not run (systemd reports %q)", name, result)
 }
 
+// RemoveEnded removes the units of programs that have ended and that nobody waited for: a failed one
+// keeps the host "degraded", over a soft reboot, too.
+func (c *Conn) RemoveEnded(ctx context.Context) { c.removeEnded(ctx, transientKept) }
+
+// TransientsLeft reports, without asking systemd, whether there are units of programs at all.
+func TransientsLeft() bool {
+	left, err := filepath.Glob("/run/systemd/transient/" + transientPrefix + "*.service")
+	return err == nil && len(left) > 0
+}
+
 // removeEnded removes what was left of programs that nobody waited for. Somebody
-// may be about to read how a program ended that has just done so: those stay.
+// may be about to read how a program ended that has just done so: those stay, but for those that
+// ended before a soft reboot, which ended whoever waited for them.
 func (c *Conn) removeEnded(ctx context.Context, older time.Duration) {
 	units, err := do(ctx, c, func(ctx context.Context, l *link) ([]sdbus.UnitStatus, error) {
 		return l.api.ListUnitsByPatternsContext(ctx, nil, []string{transientPrefix + "*.service"})
@@ -162,11 +173,15 @@ func (c *Conn) removeEnded(ctx context.Context, older time.Duration) {
 	if err != nil {
 		return
 	}
+	up, err := c.Unit(ctx, StartOfUnits)
+	if err != nil {
+		return
+	}
 	for _, u := range units {
 		if u.ActiveState != "failed" && u.SubState != "exited" {
 			continue
 		}
-		if u, err := c.Unit(ctx, u.Name); err == nil && u.age() > older {
+		if u, err := c.Unit(ctx, u.Name); err == nil && (u.age() > older || u.changed < up.changed) {
 			c.removeUnit(ctx, u.Name)
 		}
 	}

@@ -116,6 +116,11 @@ func (u Unit) KilledByAStop() bool {
 	return again && u.Result == "timeout"
 }
 
+// StartOfUnits is active from early in each start of the host's units to their end. Its invocation
+// tells one start from another: a soft reboot (systemd 254) starts all units again, and the kernel, its
+// boot id and its clocks go on.
+const StartOfUnits = "sysinit.target"
+
 // age is for how long the unit has been in its state.
 func (u Unit) age() time.Duration {
 	var now unix.Timespec

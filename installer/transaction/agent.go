@@ -32,6 +32,8 @@ type Agent interface {
 // runner runs this program in a unit of its own; ran is false where there are no units.
 type runner interface {
 	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
+	// RemoveEnded removes the units of those that have ended and that nobody waits for.
+	RemoveEnded(ctx context.Context)
 }
 
 // looker looks at the agent.
@@ -282,6 +284,7 @@ func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int,
 type untold struct{ why error }
 
 func (untold) Close()                                                 {}
+func (untold) RemoveEnded(context.Context)                            {}
 func (u untold) Blockers(context.Context, Sight) ([]string, error)    { return nil, u.why }
 func (u untold) StartOther(context.Context, string) error             { return u.why }
 func (u untold) ActiveOf(context.Context, []string) ([]string, error) { return nil, u.why }

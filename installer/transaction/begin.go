@@ -67,7 +67,7 @@ func (t *advancing) plan(ctx context.Context, p *Preflight) (*state.Journal, err
 	if err != nil {
 		return nil, err
 	}
-	j := t.t.m.newJournal()
+	j := t.t.m.newJournal(ctx, t.t.agent)
 	j.To, j.Links, j.Unit, j.Agent, j.Database = t.req.To, p.links, unit, p.Sight.asFound(), p.Database
 	if from, ok, err := t.t.m.Active(t.req.config); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func down(ctx context.Context, by asker, units []string) (down []string, err err
 // has started what is enabled.
 func (t *transaction) startDependents(ctx context.Context) {
 	units := t.j.Agent.Dependents
-	if len(units) == 0 || t.j.BootID != t.m.BootID() {
+	if len(units) == 0 || t.bootedSince(ctx) {
 		return
 	}
 	gone, err := down(ctx, t.agent, units)
@@ -89,7 +89,7 @@ func (t *transaction) startDependents(ctx context.Context) {
 
 // tellDown adds to the last outcome which dependents are down.
 func (t *transaction) tellDown(ctx context.Context, last *state.LastUpdate) {
-	if last == nil || t.j.BootID != t.m.BootID() {
+	if last == nil || t.bootedSince(ctx) {
 		return
 	}
 	gone, err := down(ctx, t.agent, t.j.Agent.Dependents)

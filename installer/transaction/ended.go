@@ -115,7 +115,7 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 	if err != nil || sight.State == state.AgentUnknown {
 		return nil, err
 	}
-	j := m.newJournal()
+	j := m.newJournal(ctx, agent)
 	j.From, j.To, j.Agent, j.Reached = new(TreeOf(from)), TreeOf(to), sight.asFound(), "reload"
 	down := sight.State == state.AgentStopped && sight.UnitFileState == "enabled"
 	if down || sight.State == state.AgentFailing {
@@ -144,7 +144,7 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 			return nil, err
 		}
 	}
-	if err := m.retellDatabase(ctx, j, from); err != nil {
+	if err := m.retellDatabase(ctx, agent, j, from); err != nil {
 		return nil, err
 	}
 	return j, nil
@@ -163,7 +163,7 @@ func (m *Machine) linkedTo() (versions.Tree, bool) {
 }
 
 // retellDatabase has the journal tell of the backup that the transaction took.
-func (m *Machine) retellDatabase(ctx context.Context, j *state.Journal, from versions.Tree) (err error) {
+func (m *Machine) retellDatabase(ctx context.Context, agent Agent, j *state.Journal, from versions.Tree) (err error) {
 	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
 	if second := m.Host.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {
 		j.Database.SecondDir = second
@@ -171,9 +171,9 @@ func (m *Machine) retellDatabase(ctx context.Context, j *state.Journal, from ver
 	if j.Database.Path, err = m.Host.Database(); err != nil {
 		return err
 	}
-	t := &transaction{m: m}
+	t := &transaction{m: m, agent: agent}
 	defer t.closeDatabase()
-	if err := t.holdDatabase(&j.Database); err != nil {
+	if err := t.holdDatabase(ctx, &j.Database); err != nil {
 		return err
 	}
 	return m.suitRescuer(ctx, j)

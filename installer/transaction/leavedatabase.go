@@ -117,7 +117,7 @@ func (m *Machine) checkReads(ctx context.Context, c state.Config, program string
 func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight, d *state.Database) error {
 	err := t.m.checkRoom(*d, d.Dir)
 	if err == nil {
-		err = t.holdDatabase(d)
+		err = t.holdDatabase(ctx, d)
 	}
 	if err != nil || t.db == nil {
 		return err
@@ -172,8 +172,8 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 	if err != nil {
 		return err
 	}
-	if !t.stoppedHere() {
-		if err := t.j.noteFound(sight.State, t.m.BootID()); err != nil {
+	if !t.stoppedHere(ctx) {
+		if err := t.j.noteFound(sight.State, t.m.thisBoot(ctx, t.agent)); err != nil {
 			return err
 		}
 	}
@@ -235,7 +235,7 @@ func (t *transaction) stayOnVersion(ctx context.Context, c state.Config) error {
 	if err == nil {
 		err = t.agent.DaemonReload(ctx)
 	}
-	if t.stoppedHere() {
+	if t.stoppedHere(ctx) {
 		err = errors.Join(err, t.agent.Start(ctx))
 	}
 	return wrap(err, "keep version %s: %w", c.Spec.ActiveVersion)
@@ -255,8 +255,8 @@ func (t *transaction) placeActive(c state.Config) error {
 
 // stoppedHere reports whether the agent ran when this uninstall began, and was stopped by it: it
 // is to run in every way out.
-func (t *transaction) stoppedHere() bool {
-	return t.j.Database.Plan == state.RestoreDatabase && t.j.Agent.State.Wanted() && t.j.BootID == t.m.BootID()
+func (t *transaction) stoppedHere(ctx context.Context) bool {
+	return t.j.Database.Plan == state.RestoreDatabase && t.j.Agent.State.Wanted() && !t.bootedSince(ctx)
 }
 
 // goBackAtBoot is goBack before the agent starts. What cannot be done yet is left to the first

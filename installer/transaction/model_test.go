@@ -33,6 +33,7 @@ type model struct {
 	t *testing.T
 
 	boots      int
+	soft       bool // its boots are soft reboots
 	down       bool // the host is shutting down
 	booted     bool // systemd runs
 	creates    bool // an agent that finds no database makes one
@@ -175,7 +176,7 @@ func newHost(t *testing.T, from, to string, all map[string]behaviour) *model {
 		Host:    &host.Host{Paths: paths, Store: versions.NewStore(paths.Versions()), Log: log, Program: program},
 		Connect: m.connect,
 		Now:     testNow,
-		BootID:  func() string { return fmt.Sprint("boot ", m.boots) },
+		BootID:  m.bootID,
 		Refetch: m.refetch,
 	}
 	m.Machine.AskRescuer = m.askRescuer
@@ -285,6 +286,13 @@ func (m *model) tick() (error, bool) {
 		}
 		return err
 	})
+}
+
+func (m *model) bootID() string {
+	if m.soft {
+		return "boot 1"
+	}
+	return fmt.Sprint("boot ", m.boots)
 }
 
 // reboot is a boot with its recovery.

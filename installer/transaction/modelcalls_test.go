@@ -156,10 +156,15 @@ func (m *model) Unit(_ context.Context, name string) (systemd.Unit, error) {
 	if up, other := m.others[name]; other && !up {
 		u.ActiveState = "inactive"
 	}
+	if name == systemd.StartOfUnits {
+		u.InvocationID = fmt.Sprint("start ", m.boots)
+	}
 	return u, nil
 }
 
 func (m *model) Close() {}
+
+func (m *model) RemoveEnded(context.Context) {}
 
 func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, nil

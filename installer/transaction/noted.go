@@ -11,7 +11,7 @@ import (
 // at boot, and is not for us to start. An agent that runs is left alone until there is room for
 // the note: without it, each run would stop it, and restore its database, as if it were the first.
 func (t *transaction) noteIfBooted(ctx context.Context) error {
-	if t.j.BootID == t.m.BootID() {
+	if !t.bootedSince(ctx) {
 		return nil
 	}
 	sight, err := t.agent.Look(ctx)
@@ -30,7 +30,7 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if down {
 		t.m.Host.Log.Info("the agent stays down: systemd did not start it at this boot")
 	}
-	err = t.j.noteBoot(t.m.BootID(), down)
+	err = t.j.noteBoot(t.m.thisBoot(ctx, t.agent), down)
 	if err != nil && sight.State != state.AgentRunning {
 		t.m.Host.Log.Warn("that the host was booted cannot be written into the journal now", "error", err)
 		return nil

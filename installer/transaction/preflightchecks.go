@@ -134,7 +134,7 @@ func roomForDatabase(p *Preflight, _ context.Context) error {
 	return err
 }
 
-func databaseHeld(p *Preflight, _ context.Context) error { return p.t.holdDatabase(&p.Database) }
+func databaseHeld(p *Preflight, ctx context.Context) error { return p.t.holdDatabase(ctx, &p.Database) }
 
 // What systemd will do with the agent's unit is asked before anything is changed. Each change may have to
 // be undone, which takes a stop, a database at rest, and a start.

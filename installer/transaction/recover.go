@@ -76,6 +76,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 		return &failure.NeedsPersonError{Err: err}
 	}
 	m.cleanUp(ctx)
+	m.removeEnded(ctx)
 	j, err := m.loadOrSetAside(ctx)
 	if err == nil && j == nil {
 		m.forgetMounts() // of one that was killed after its end
@@ -125,6 +126,7 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	t.holdOthersAgain(ctx, 0)
 	err = recoveries()[row.boot](t, ctx)
 	t.recoverLater(ctx)
+	t.agent.RemoveEnded(ctx) // of a soft reboot
 	return err
 }
 

@@ -52,7 +52,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.j.Watch.Again || t.j.BootID != t.m.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
+	if t.j.Watch.Again || t.bootedSince(ctx) || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
 		return t.undoUnknown(ctx)
 	}
 	if t.runsMasked(sight) {

@@ -10,8 +10,10 @@ import (
 )
 
 // newJournal is the journal of a transaction that begins now.
-func (m *Machine) newJournal() *state.Journal {
-	return &state.Journal{Head: state.Head{Writer: m.Host.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.BootID()}
+func (m *Machine) newJournal(ctx context.Context, agent looker) *state.Journal {
+	return &state.Journal{
+		Head: state.Head{Writer: m.Host.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.thisBoot(ctx, agent),
+	}
 }
 
 // askRescuer runs the program that the recovery at boot runs, before the first change of a

@@ -38,7 +38,7 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	if err != nil {
 		return err
 	}
-	j := m.newJournal()
+	j := m.newJournal(ctx, agent)
 	j.From, j.To, j.Agent = new(TreeOf(tree)), TreeOf(tree), sight.asFound()
 	j.Unit.Path, j.Database.Plan, j.Packages.Found = m.Host.Paths.Unit(), state.KeepDatabase, packages
 	j.Replaces = replace

@@ -46,6 +46,19 @@ func (m *Machine) recoverTransient(ctx context.Context) error {
 	return err
 }
 
+// removeEnded removes the units of transactions that failed and that nobody followed to their end.
+func (m *Machine) removeEnded(ctx context.Context) {
+	if !systemd.TransientsLeft() {
+		return
+	}
+	agent, err := m.Connect(ctx)
+	if err != nil {
+		return // whoever needs systemd says so
+	}
+	defer agent.Close()
+	agent.RemoveEnded(ctx)
+}
+
 // runTransient runs a command of this program in a transient unit and follows it;
 // ran is false where there are none.
 func (m *Machine) runTransient(ctx context.Context, agent runner, description string, stdin *os.File, command string) (ran bool,

@@ -28,7 +28,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if err != nil {
 		return err
 	}
-	j := m.newJournal()
+	j := m.newJournal(ctx, agent)
 	j.Uninstall = &u
 	t := &transaction{m: m, agent: agent}
 	defer t.closeDatabase()

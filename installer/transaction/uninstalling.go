@@ -65,7 +65,7 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 			return fmt.Errorf("stop the agent: %w", err)
 		}
 		return t.agent.Disable(ctx)
-	case sight.State.Wanted(), t.stoppedHere():
+	case sight.State.Wanted(), t.stoppedHere(ctx):
 		t.m.Host.Log.Info("restarting the agent as the one that was here before", "database", string(t.j.Database.Plan))
 		return t.agent.Restart(ctx)
 	}

@@ -23,7 +23,7 @@ const (
 
 // holdDatabase opens the agent's database for a transaction that is about to begin, and
 // notes which folder it is in. Where there is none, nothing is done with it.
-func (t *transaction) holdDatabase(d *state.Database) error {
+func (t *transaction) holdDatabase(ctx context.Context, d *state.Database) error {
 	db, err := backup.Open(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return nil
@@ -32,7 +32,7 @@ func (t *transaction) holdDatabase(d *state.Database) error {
 		return err
 	}
 	t.db = db
-	d.Folder, err = db.Folder(t.m.BootID())
+	d.Folder, err = db.Folder(t.m.thisBoot(ctx, t.agent))
 	return err
 }
 
@@ -63,7 +63,10 @@ func (t *transaction) database(ctx context.Context) (*backup.Database, error) {
 // the identity that was backed up tells then, for such an agent's tables are no others.
 func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) error {
 	want := t.j.Database.Folder
-	got, err := db.Folder(t.m.BootID())
+	got, err := db.Folder(t.m.thisBoot(ctx, t.agent))
+	if sameBoot(got.Boot, want.Boot) {
+		got.Boot = want.Boot
+	}
 	if err != nil || want == (folder.ID{}) || got.Same(want) {
 		return err
 	}
