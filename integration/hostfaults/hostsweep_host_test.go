@@ -43,7 +43,11 @@ func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 	if c.replaces != nil {
 		return newReplacedHost(t, c, host.Options{})
 	}
-	w := &sweptHost{scene: newScene(t), sweepCase: c}
+	o := host.Options{}
+	if c.soft {
+		o.Suite = "trixie" // systemd 252 knows no soft reboot
+	}
+	w := &sweptHost{scene: sceneOn(t, o), sweepCase: c}
 	w.Put(w.Program(scenes.Endat), "/root/endat")
 	w.Writes("wal", 20)
 	low := c.from

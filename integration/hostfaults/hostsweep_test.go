@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -57,6 +58,8 @@ type sweepCase struct {
 	// recovery of a first transaction that had just been proven.
 	takesOver ospackage.Kind
 	replaces  *origin // the updater that the host has
+	// soft: after each kill the host is booted softly, which keeps its kernel.
+	soft bool
 	// some and all are the strides in ordinary runs of the tests and in the
 	// campaign, if they are not the usual ones.
 	some, all int64
@@ -121,6 +124,10 @@ func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) 
 		sweep := &sweep{sweepCase: c, points: points, violations: violations, reboots: reboots, last: math.MaxInt64, stride: max(1, c.all)}
 		if !everything {
 			sweep.stride = max(ordinary, c.some)
+		}
+		if c.soft && !everything {
+			sweep.first = rand.Int64N(sweep.stride) // so that many runs try all points
+			t.Logf("points %d, and every %d after it", sweep.first, sweep.stride)
 		}
 		if some := os.Getenv("FAULTS_POINTS"); some != "" {
 			if n, err := fmt.Sscanf(some, "%d-%d/%d", &sweep.first, &sweep.last, &sweep.stride); n < 2 {
@@ -196,6 +203,7 @@ func (s *sweep) onHost(t *testing.T) {
 // killAt tries one point, and reports whether the transaction came so far.
 func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	p := pointOf(n)
+	p.reboot = p.reboot || w.soft
 	w.reset()
 	var report scenes.EndatReport
 	switch {
@@ -232,13 +240,7 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	var problems []string
 	if p.reboot {
 		s.reboots.Add(1)
-		if err := w.Kill(); err != nil {
-			w.T.Fatal(err)
-		}
-		if err := w.Boot(w.T.Context()); err != nil {
-			w.T.Fatal(err)
-		}
-		w.process = ""
+		w.bootAgain(n)
 		if v, problems = w.whole(afterBoot); problems != nil {
 			broken("after the boot: %s", strings.Join(problems, "; "))
 			return true
