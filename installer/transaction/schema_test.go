@@ -221,7 +221,7 @@ func TestATransactionThatTheRescuerIsTooOldForIsRefused(t *testing.T) {
 				writeFile(t, m.Host.Paths.Updater(), "#!/bin/sh\n"+tc.says+"\n")
 				must(t, os.Chmod(m.Host.Paths.Updater(), 0o755))
 			}
-			j := m.newJournal(t.Context(), m)
+			j := m.newJournal(t.Context(), absent{})
 			j.ReadableFrom = tc.needs
 			err := m.suitRescuer(t.Context(), j)
 			_, refused := errors.AsType[*failure.RefusedError](err)
