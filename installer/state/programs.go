@@ -14,8 +14,9 @@ import (
 // tell.
 func (p Paths) InPlace(asked string) Paths {
 	p.ProgramsDir = asked
-	if c, err := LoadConfig(p.Config()); err == nil {
-		p = p.given(c.Spec)
+	now, unread := LoadConfig(p.Config())
+	if unread == nil {
+		p = p.given(now.Spec)
 	}
 	if j, err := LoadJournal(p.Journal()); err == nil && j != nil {
 		if c, err := ParseConfig(j.Config); j.Config != "" && err == nil {
@@ -30,12 +31,12 @@ func (p Paths) InPlace(asked string) Paths {
 			return p
 		}
 	}
-	switch c, err := LoadConfig(p.Config()); {
-	case err != nil:
-	case c.Spec.ProgramsDir != "":
-		p.ProgramsDir = c.Spec.ProgramsDir
-	case c.Spec.ActiveVersion != "":
-		p.ProgramsDir = p.linkedPrograms(c.Spec.ActiveVersion, asked)
+	switch {
+	case unread != nil:
+	case now.Spec.ProgramsDir != "":
+		p.ProgramsDir = now.Spec.ProgramsDir
+	case now.Spec.ActiveVersion != "":
+		p.ProgramsDir = p.linkedPrograms(now.Spec.ActiveVersion, asked)
 	}
 	return p
 }
