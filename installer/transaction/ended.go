@@ -93,7 +93,7 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 // whatever the version was called: it is told as a transaction to the active one. Nil where
 // there is no such transaction.
 func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
-	c, err := m.Host.Paths.LoadConfig()
+	c, err := m.FreshConfig()
 	lost := errors.Is(err, state.ErrEmpty)
 	if err != nil && !lost {
 		return nil, nil // whoever needs the file says so

@@ -33,7 +33,7 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 		// An uninstall was ended, and the lock went with all the rest.
 		return m.Open(ctx)
 	}
-	if c, err = m.Host.Paths.LoadConfig(); err != nil {
+	if c, err = m.FreshConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
 	if err := m.FinishMove(ctx, &c); err != nil {

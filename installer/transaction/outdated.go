@@ -20,7 +20,7 @@ import (
 // a success, or a transaction that was undone, which is another one and later than the last
 // thing that this one found there.
 func (m *Machine) outdated(j *record) bool {
-	c, err := m.Host.Paths.LoadConfig()
+	c, err := m.FreshConfig()
 	last := c.Status.LastUpdate
 	if err != nil || last == nil || j.Config == "" || last.Transaction == j.ID {
 		return false
@@ -76,7 +76,7 @@ func (m *Machine) leftBehind(j *record) bool {
 // setCopyAside keeps such a journal aside. The transaction has an outcome from then on: nobody tells it
 // again by its backup.
 func (m *Machine) setCopyAside(j *record) error {
-	c, err := m.Host.Paths.LoadConfig()
+	c, err := m.FreshConfig()
 	if err != nil {
 		return failure.Unchanged("%w", err)
 	}

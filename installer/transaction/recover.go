@@ -180,7 +180,7 @@ func (m *Machine) loadOrSetAside(ctx context.Context) (*record, error) {
 // then the journal is kept aside and updates go on. Else every step could be the
 // wrong one, and a person has to look.
 func (m *Machine) setAside(bad *state.JournalError) error {
-	c, err := m.Host.Paths.LoadConfig()
+	c, err := m.FreshConfig()
 	lost := errors.Is(err, state.ErrEmpty)
 	if err != nil && !lost {
 		return failure.Unchanged("%w", bad).To("%v", err)

@@ -52,7 +52,7 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 
 // recordRefused notes a transaction that ended before its journal was open.
 func (t *advancing) recordRefused(cause error) error {
-	c, err := t.t.m.Host.Paths.LoadConfig()
+	c, err := t.t.m.FreshConfig()
 	if err != nil {
 		return errors.Join(cause, err)
 	}

@@ -74,7 +74,7 @@ func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 	if err := m.TakeOver(ctx, *c, packages, false); err != nil {
 		return err
 	}
-	now, err := m.Host.Paths.LoadConfig()
+	now, err := m.FreshConfig()
 	if err == nil {
 		*c = now
 	}

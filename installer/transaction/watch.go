@@ -24,7 +24,7 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	}
 	c, err := t.found()
 	spec := c.Spec.Health
-	if now, readErr := t.m.Host.Paths.LoadConfig(); readErr == nil && now.Spec.Health.Window > 0 && now.Spec.Health.Window < spec.Window {
+	if now, readErr := t.m.FreshConfig(); readErr == nil && now.Spec.Health.Window > 0 && now.Spec.Health.Window < spec.Window {
 		spec.Window = now.Spec.Health.Window
 	}
 	return spec, err
