@@ -21,7 +21,9 @@ import (
 // nothing to the unit that is there, so a change that is cut off leaves the agent as it was.
 // It reports whether there is one.
 func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error) {
-	sight, err := i.look(ctx)
+	now := i.surveyToChange()
+	sight, err := now.Agent(ctx)
+	now.Close()
 	if err != nil || sight.State == state.AgentUnknown || sight.Unit.FragmentPath == "" {
 		return false, err
 	}
@@ -61,7 +63,7 @@ func (i *Installer) fromPackage(ctx context.Context, unit string) bool {
 // uncarry takes the drop-in away after a first enable that failed. While a transaction is open
 // it stays: whoever waits for that may have been interrupted, and the version may yet prove.
 func (i *Installer) uncarry(ctx context.Context) {
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := i.survey().Config()
 	if err != nil || c.Spec.ActiveVersion != "" || host.Exists(i.Machine.Host.Paths.Journal()) {
 		return
 	}

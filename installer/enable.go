@@ -46,7 +46,10 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		err = i.carryOut(ctx, in)
 	}
 	i.tellShell()
-	i.noteFirstEnable(ctx, opts, err)
+	c, unread := i.survey().Config()
+	if unread == nil {
+		i.noteFirstEnable(ctx, c, opts, err)
+	}
 	if err != nil {
 		shown, unfit := offered.beside(err, opts)
 		if unfit != nil {
@@ -55,7 +58,9 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return shown
 	}
 	i.succeeded()
-	i.ownerRules().rememberSeen(ctx, rules) // before the first run of the timer: the policy may be gone by then
+	// Before the first run of the timer: the policy may be gone by then. What keeps updates.yaml from being read is
+	// said when it is to be written.
+	i.ownerRules().rememberSeen(ctx, c, rules)
 	if err := i.seeHTTPProxy(opts.KeepProxy); err != nil {
 		return err
 	}
@@ -230,7 +235,7 @@ func enableActive(ctx context.Context, i *Installer, c state.Config, opts Enable
 	if err := i.Machine.TakeOver(ctx, c, i.Machine.AgentPackages(ctx), opts.ReplaceUpdater); err != nil {
 		return nil, err
 	}
-	if c, err = i.Machine.Host.Paths.LoadConfig(); err != nil {
+	if c, err = i.Machine.FreshConfig(); err != nil {
 		return nil, err
 	}
 	return nil, i.turnOn(ctx, c, in.Spec)

@@ -11,20 +11,19 @@ import (
 // noteFirstEnable has status say that a first enable failed, and what to type again: nothing else
 // keeps its options, and no timer tries it again. A host on which nothing else was written down
 // is left as it is; so is one on which the enable was refused, for that person has read why.
-func (i *Installer) noteFirstEnable(ctx context.Context, opts EnableOptions, failed error) {
+func (i *Installer) noteFirstEnable(ctx context.Context, c state.Config, opts EnableOptions, failed error) {
 	if !host.Exists(i.Machine.Host.Paths.Config()) {
 		return
 	}
-	c, err := i.Machine.Host.Paths.LoadConfig()
 	told := c.Status.FirstEnable != nil
 	news := told
 	if failed != nil {
 		news = c.Spec.ActiveVersion == "" && !failure.Is[*failure.RefusedError](failed)
 	}
-	if err != nil || !news {
+	if !news {
 		return
 	}
-	err = record(ctx, i.Machine, func(c *state.Config) {
+	err := record(ctx, i.Machine, func(c *state.Config) {
 		c.Status.FirstEnable = nil
 		if failed != nil && c.Spec.ActiveVersion == "" {
 			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(), Error: failed.Error()}

@@ -64,9 +64,9 @@ func (t *tick) goBack(ctx context.Context) error {
 	if err == nil && !ok {
 		err = fmt.Errorf("version %s is not whole on disk", active.Short())
 	}
-	var req transaction.Request
+	var in *intent
 	if err == nil {
-		req, err = t.i.considerRollback(ctx, RollbackOptions{})
+		in, err = t.i.considerRollback(ctx, RollbackOptions{})
 	}
 	if byPolicy, _ := policy.Refuses(err); byPolicy {
 		return t.backRefused(ctx, err)
@@ -86,8 +86,8 @@ func (t *tick) goBack(ctx context.Context) error {
 	if c.Status.Unproven {
 		why = "going back from a version that was never proven, and fails"
 	}
-	t.i.Machine.Host.Log.Warn(why, "from", active.Short(), "to", req.To.String())
-	if err := t.i.transact(ctx, req); err != nil {
+	t.i.Machine.Host.Log.Warn(why, "from", active.Short(), "to", in.Request.To.String())
+	if err := t.i.transact(ctx, in.Request); err != nil {
 		t.i.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return nil
 	}
@@ -117,7 +117,7 @@ func (t *tick) backRefused(ctx context.Context, refusal error) error {
 	err = t.i.Machine.ReportRollbackRefused(&c, c.Previous(), refusal)
 	unlock()
 	if err != nil {
-		t.i.heartbeats().tell(ctx, nil)
+		t.i.heartbeats().tell(ctx, c, nil)
 	}
 	return err
 }

@@ -25,10 +25,9 @@ func (i *Installer) History() (state.History, error) {
 // there: the command that made it may have been killed, and a recovery has closed it. An
 // attempt that failed before anything was changed is there, too. It returns the transaction
 // that it added.
-func (n chronicle) noteEnded(command string) (added *state.Ended) {
-	c, err := n.m.Host.Paths.LoadConfig()
+func (n chronicle) noteEnded(c state.Config, command string) (added *state.Ended) {
 	last := c.Status.LastUpdate
-	if err != nil || last == nil || host.Exists(n.m.Host.Paths.Journal()) {
+	if last == nil || host.Exists(n.m.Host.Paths.Journal()) {
 		return nil
 	}
 	before := last.Time.Before(n.started.Truncate(time.Second))

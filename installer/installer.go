@@ -81,16 +81,6 @@ func (i *Installer) reportClient(caFile string) (*http.Client, error) {
 	return i.httpClient(caFile)
 }
 
-// look sees the agent as it is now.
-func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
-	agent, err := i.Machine.Agent(ctx)
-	if err != nil {
-		return transaction.Sight{}, err
-	}
-	defer agent.Close()
-	return agent.Look(ctx)
-}
-
 // reloadUnits has systemd read its files again.
 func (i *Installer) reloadUnits(ctx context.Context) error {
 	agent, err := i.Machine.Agent(ctx)

@@ -28,7 +28,7 @@ func record(ctx context.Context, m *transaction.Machine, change func(*state.Conf
 		return err
 	}
 	defer unlock()
-	c, err := m.Host.Paths.LoadConfig()
+	c, err := m.FreshConfig()
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (o obtainer) makeRoom(ctx context.Context, remove func(state.Config)) {
 	}
 	defer unlock()
 	// Another run may have switched since the caller looked.
-	if c, err := o.m.Host.Paths.LoadConfig(); err == nil {
+	if c, err := o.m.FreshConfig(); err == nil {
 		remove(c)
 	}
 }

@@ -49,15 +49,12 @@ func (o ownerRules) seePolicy(c *state.Config) (policy.Policy, error) {
 
 // rememberSeen is rememberPolicy for a command that has no lock: once a first enable has
 // succeeded, and where a run of the timer has nothing else to do.
-func (o ownerRules) rememberSeen(ctx context.Context, p policy.Policy) {
+func (o ownerRules) rememberSeen(ctx context.Context, c state.Config, p policy.Policy) {
 	is := p.Seen()
-	c, err := o.m.Host.Paths.LoadConfig()
-	if err == nil && !c.Status.SeePolicy(is.Policy, is.Keys) {
+	if !c.Status.SeePolicy(is.Policy, is.Keys) {
 		return
 	}
-	if err == nil {
-		err = record(ctx, o.m, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
-	}
+	err := record(ctx, o.m, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
 	if err != nil {
 		o.m.Host.Log.Warn("it could not be recorded that this host has a policy; the next run tries again", "error", err)
 	}
@@ -168,13 +165,9 @@ func (o ownerRules) refusesBack(c state.Config) string {
 	return err.Error()
 }
 
-// allowTransaction is allow for a request whose tree is looked up, with the configuration as it
-// is now: the policy may have changed while the version was fetched.
-func (o ownerRules) allowTransaction(r transaction.Request) error {
-	c, err := o.m.Host.Paths.LoadConfig()
-	if err != nil {
-		return err
-	}
+// allowTransaction is allow for a request whose tree is looked up, with the configuration as it is after the
+// download: the policy may have changed while the version was fetched.
+func (o ownerRules) allowTransaction(c state.Config, r transaction.Request) error {
 	tree, ok, err := o.m.Host.Store.Lookup(r.To.Release)
 	if err != nil {
 		return err

@@ -152,18 +152,18 @@ func TestARollbackBelowTheMinimumNeedsRootsWord(t *testing.T) {
 func TestAPolicyThatComesBeforeTheTransactionIsObeyed(t *testing.T) {
 	s := back(t)
 	n := s.counts()
-	req, err := s.considerRollback(t.Context(), RollbackOptions{})
+	in, err := s.considerRollback(t.Context(), RollbackOptions{})
 	must(t, err)
 	s.Installer.owner(t, map[string]string{"policy.yaml": "withdrawn: [1.0.0]\n"})
 	for _, kind := range []transaction.Kind{transaction.Rollback, transaction.Update, transaction.Downgrade, transaction.Enable, transaction.Pin} {
-		req.Kind = kind
-		if err := s.transact(t.Context(), req); !failure.Is[*failure.RefusedError](err) || *n > 0 {
+		in.Request.Kind = kind
+		if err := s.transact(t.Context(), in.Request); !failure.Is[*failure.RefusedError](err) || *n > 0 {
 			t.Errorf("%s: %d transactions, %v", kind, *n, err)
 		}
 	}
 	s.Installer.owner(t, nil)
-	req.Kind = transaction.Rollback
-	if err := s.transact(t.Context(), req); err != nil || *n != 1 {
+	in.Request.Kind = transaction.Rollback
+	if err := s.transact(t.Context(), in.Request); err != nil || *n != 1 {
 		t.Errorf("without the policy: %d transactions, %v", *n, err)
 	}
 }

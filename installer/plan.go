@@ -16,7 +16,7 @@ import (
 
 // UpdatePlan is what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Plan, error) {
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := i.survey().Config()
 	if err != nil {
 		return view.Plan{}, err
 	}
@@ -48,7 +48,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 
 // RollbackPlan is what Rollback would do.
 func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (view.Plan, error) {
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := i.survey().Config()
 	if err != nil {
 		return view.Plan{}, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // PolicyReport reads the policy and changes nothing.
 func (i *Installer) PolicyReport() (view.PolicyReport, error) {
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := i.survey().Config()
 	if err != nil {
 		return view.PolicyReport{}, err
 	}
@@ -62,7 +62,7 @@ func (i *Installer) ForgetPolicy(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := i.Machine.FreshConfig()
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,10 @@ func (l looks) Look(ctx context.Context) (transaction.Sight, error) {
 
 func (looks) DaemonReload(context.Context) error { return nil }
 
+func (looks) StartTimer(context.Context, string, bool) error { return nil }
+
+func (looks) RunTransient(context.Context, systemd.Transient) (int, bool, error) { return 0, true, nil }
+
 // changes are the commands that may lead to a change of version, up to where they would fetch it.
 var changes = map[string]func(context.Context, *world) error{
 	"update": func(ctx context.Context, w *world) error {

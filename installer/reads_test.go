@@ -2,6 +2,8 @@ package installer
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"testing"
 	"unsafe"
 
@@ -13,48 +15,103 @@ import (
 	"teleport-update/systemd"
 )
 
-// opens counts how often a file is opened while something is done.
+// opens counts how often a file is opened while something is done, whoever replaces it meanwhile.
 func opens(t *testing.T, path string, do func()) (n int) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	must(t, err)
 	defer unix.Close(fd)
 	// With its ends, or two openings that nobody has heard of yet would be one.
-	_, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_CLOSE)
+	_, err = unix.InotifyAddWatch(fd, filepath.Dir(path), unix.IN_OPEN|unix.IN_CLOSE)
 	must(t, err)
 	do()
 	events := make([]byte, 64<<10)
-	read, err := unix.Read(fd, events)
-	must(t, err)
-	for at := 0; at < read; {
-		event := (*unix.InotifyEvent)(unsafe.Pointer(&events[at]))
-		if event.Mask&unix.IN_OPEN != 0 {
-			n++
+	for {
+		read, err := unix.Read(fd, events)
+		if errors.Is(err, unix.EAGAIN) {
+			return n
 		}
-		at += unix.SizeofInotifyEvent + int(event.Len)
+		must(t, err)
+		for at := 0; at < read; {
+			event := (*unix.InotifyEvent)(unsafe.Pointer(&events[at]))
+			name := events[at+unix.SizeofInotifyEvent:][:event.Len]
+			if event.Mask&unix.IN_OPEN != 0 && unix.ByteSliceToString(name) == filepath.Base(path) {
+				n++
+			}
+			at += unix.SizeofInotifyEvent + int(event.Len)
+		}
 	}
-	return n
 }
 
-// A run with nothing to do reads updates.yaml before it waits for the lock, under the lock (and there once
-// more, to see whether a journal was lost), and after that; and looks at the agent once.
-func TestARunWithNothingToDoReadsTheHostOnce(t *testing.T) {
-	w := newWorld(t)
-	whole(t, w.Installer, version.Release{Version: "1.1.0", Edition: version.OSS})
-	c, err := w.Machine.Host.Paths.LoadConfig()
+// configOf is updates.yaml as it is now.
+func configOf(t *testing.T, i *Installer) state.Config {
+	t.Helper()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	must(t, err)
-	c.Spec.Proxy, c.Spec.Enabled, c.Spec.ActiveVersion = w.url, true, "1.1.0"
-	c.Status = state.Status{ActiveEdition: version.OSS, ActiveSchema: "noted"}
-	must(t, c.Save(w.Machine.Host.Paths.Config()))
-	connect, n := sightOf(w.Installer, func(*systemd.Unit, *string) {}), 0
-	w.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
-		a, err := connect(ctx)
-		return looks{a.(seen), &n}, err
-	}
-	must(t, w.Update(t.Context(), UpdateOptions{})) // which puts right what the test has left out
-	n = 0
-	read := opens(t, w.Machine.Host.Paths.Config(), func() { must(t, w.Update(t.Context(), UpdateOptions{})) })
-	if read != 4 || n != 1 {
-		t.Errorf("updates.yaml is read %d times, want 4; the agent is looked at %d times, want once", read, n)
+	return c
+}
+
+// What each verb reads of a host with nothing to do: updates.yaml, and the agent, as systemd and the kernel see it. Under
+// the update lock updates.yaml is read twice, once to see whether a journal was lost.
+func TestAVerbReadsTheHostOnce(t *testing.T) {
+	before, underLock, afterTakeOver, after := 1, 2, 1, 1
+	for name, verb := range map[string]struct {
+		do    func(context.Context, *world) error
+		reads int // of updates.yaml
+		looks int // at the agent
+	}{
+		"update": {func(ctx context.Context, w *world) error { return w.Update(ctx, UpdateOptions{}) }, before + underLock + after, 1},
+		"update --dry-run": {func(ctx context.Context, w *world) error {
+			_, err := w.UpdatePlan(ctx, UpdateOptions{})
+			return err
+		}, 1, 0},
+		"status": {func(ctx context.Context, w *world) error {
+			_, err := w.Status(ctx, StatusOptions{})
+			return err
+		}, 1, 1},
+		"verify": {func(ctx context.Context, w *world) error {
+			_, err := w.Verify(ctx)
+			return err
+		}, 1, 1},
+		"enable": {func(ctx context.Context, w *world) error { return w.Enable(ctx, EnableOptions{}) }, before + underLock + afterTakeOver + after, 1},
+		"pin":    {func(ctx context.Context, w *world) error { return w.Pin(ctx, "", PinOptions{}) }, underLock, 0},
+		"rollback --dry-run": {func(ctx context.Context, w *world) error {
+			_, err := w.RollbackPlan(ctx, RollbackOptions{Force: true})
+			return err
+		}, 1, 1},
+		"policy": {func(_ context.Context, w *world) error {
+			_, err := w.PolicyReport()
+			return err
+		}, 1, 0},
+		"uninstall --dry-run": {func(ctx context.Context, w *world) error {
+			_, err := w.UninstallPlan(ctx, true)
+			return err
+		}, 1, 1},
+		"uninstall": {func(ctx context.Context, w *world) error { return w.Uninstall(ctx, true) }, 0, 1},
+		"what each command ends with": {func(ctx context.Context, w *world) error {
+			w.Settle(ctx, "status")
+			return nil
+		}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, looked := newWorld(t), 0
+			w.Machine.Host.Program = "/proc/self/exe"
+			whole(t, w.Installer, version.Release{Version: "1.1.0", Edition: version.OSS}, version.Release{Version: "1.0.0", Edition: version.OSS})
+			c := configOf(t, w.Installer)
+			c.Spec.Proxy, c.Spec.Enabled, c.Spec.ActiveVersion = w.url, true, "1.1.0"
+			c.Status = state.Status{ActiveEdition: version.OSS, ActiveSchema: "noted", PreviousVersion: "1.0.0", PreviousEdition: version.OSS}
+			must(t, c.Save(w.Machine.Host.Paths.Config()))
+			connect := sightOf(w.Installer, func(*systemd.Unit, *string) {})
+			w.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
+				a, err := connect(ctx)
+				return looks{a.(seen), &looked}, err
+			}
+			must(t, w.Update(t.Context(), UpdateOptions{})) // which puts right what the test has left out
+			looked = 0
+			read := opens(t, w.Machine.Host.Paths.Config(), func() { must(t, verb.do(t.Context(), w)) })
+			if read != verb.reads || looked != verb.looks {
+				t.Errorf("updates.yaml is read %d times, want %d; the agent is looked at %d times, want %d", read, verb.reads, looked, verb.looks)
+			}
+		})
 	}
 }

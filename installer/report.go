@@ -27,14 +27,7 @@ func (h heartbeats) reporter(caFile string) *report.Reporter {
 // that. It takes report.Limit at most, and whatever becomes of it, the caller goes
 // on: what could not be sent is in the next report. started is an update that is about
 // to begin.
-func (h heartbeats) tell(ctx context.Context, started *find.Outcome) {
-	if c, err := h.m.Host.Paths.LoadConfig(); err == nil { // else others have said so
-		h.tellOf(ctx, c, started)
-	}
-}
-
-// tellOf is tell with the configuration as the caller has read it.
-func (h heartbeats) tellOf(ctx context.Context, c state.Config, started *find.Outcome) {
+func (h heartbeats) tell(ctx context.Context, c state.Config, started *find.Outcome) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -113,12 +106,12 @@ func outcomeOf(s state.Status) *find.Outcome {
 
 // tellBeginning reports that an update begins, beside it. The function that it returns
 // ends that, whether or not it is through.
-func (h heartbeats) tellBeginning(ctx context.Context, r transaction.Request) (end func()) {
+func (h heartbeats) tellBeginning(ctx context.Context, c state.Config, r transaction.Request) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h.tell(ctx, &find.Outcome{Target: r.To.Version, State: "started", Time: h.m.Timestamp()})
+		h.tell(ctx, c, &find.Outcome{Target: r.To.Version, State: "started", Time: h.m.Timestamp()})
 	}()
 	return func() {
 		cancel()
@@ -136,7 +129,7 @@ func (h heartbeats) enroll(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	c, err := h.m.Host.Paths.LoadConfig()
+	c, err := h.m.FreshConfig()
 	if err == nil {
 		err = h.reporter(c.Spec.CAFile).Enroll(token, c.Spec.Proxy)
 	}
@@ -147,6 +140,6 @@ func (h heartbeats) enroll(ctx context.Context, token string) error {
 	if h.finder.hostUUID() == "" {
 		h.m.Host.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
 	}
-	h.tell(ctx, nil)
+	h.tell(ctx, c, nil)
 	return nil
 }

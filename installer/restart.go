@@ -10,11 +10,13 @@ func (i *Installer) restartAgent(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	sight, err := i.look(ctx)
+	now := i.surveyToChange()
+	agent, err := now.Agent(ctx)
+	now.Close()
 	if err != nil {
 		return err
 	}
-	p := i.survey().AgentOf(sight).Pending
+	p := agent.Pending
 	if !p.Is() {
 		i.Machine.Host.Log.Info("the agent runs with what its unit says; it is not restarted")
 		return nil

@@ -23,40 +23,36 @@ type RollbackOptions struct {
 // it had, without a network. What find wants then is held back until it wants
 // something else, or a person says update --now.
 func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
-	req, err := i.considerRollback(ctx, opts)
+	in, err := i.considerRollback(ctx, opts)
 	if err != nil {
 		return err
 	}
-	c, err := i.Machine.Host.Paths.LoadConfig()
-	if err != nil {
+	if err := makeWhole(ctx, i, in.wanted, in.Request.Force, "teleport-update rollback "+in.Version+" --force"); err != nil {
 		return err
 	}
-	to := wanted{Release: req.To.Release, Config: c, Spec: c.Spec}
-	if err := makeWhole(ctx, i, to, req.Force, "teleport-update rollback "+req.To.Version+" --force"); err != nil {
-		return err
-	}
-	if err = i.transact(ctx, req); err == nil {
+	if err = i.transact(ctx, in.Request); err == nil {
 		i.succeeded()
 	}
 	return err
 }
 
-func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (transaction.Request, error) {
+// considerRollback is the part of a rollback under the update lock, before anything is changed.
+func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (*intent, error) {
 	if err := i.readable(); err != nil {
-		return transaction.Request{}, err
+		return nil, err
 	}
 	if !host.Exists(i.Machine.Host.Paths.Versions()) { // a refusal makes no folder for a lock
-		req, _, err := i.rollbackRequest(state.EmptyConfig(), opts)
-		return req, err
+		_, _, err := i.rollbackRequest(state.EmptyConfig(), opts)
+		return nil, err
 	}
 	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
-		return transaction.Request{}, err
+		return nil, err
 	}
 	defer unlock()
 	if p, err := i.ownerRules().policy(c); err == nil { // else allow says so, which root may overrule
 		if err := i.ownerRules().rememberPolicy(&c, p); err != nil {
-			return transaction.Request{}, err
+			return nil, err
 		}
 	}
 	req, tree, err := i.rollbackRequest(c, opts)
@@ -66,7 +62,10 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	if err == nil {
 		err = checkLocal(ctx, tree)
 	}
-	return req, err
+	if err != nil {
+		return nil, err
+	}
+	return &intent{wanted: wanted{Release: req.To.Release, Config: c, Spec: c.Spec}, Request: req}, nil
 }
 
 // rollbackRequest is the transaction that a rollback asks for, and the version that it goes back to, or

@@ -94,7 +94,7 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 	if i.BuildVersion == "" || successor.Current() != nil {
 		return none, false
 	}
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := i.survey().Config()
 	if err != nil {
 		return none, false // the command itself will say so
 	}

@@ -6,17 +6,20 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/internal/trust"
 )
 
 // Settle is for the end of a command that may have changed something: the history has
 // the transaction that was made, everybody may read how the host is, and hooks are run.
 func (i *Installer) Settle(ctx context.Context, command string) {
+	now := i.survey()
+	defer now.Close()
 	var added *state.Ended
-	if i.storeIsOurs() {
-		added = i.chronicle().noteEnded(command)
+	if c, err := now.Config(); err == nil && i.storeIsOurs() {
+		added = i.chronicle().noteEnded(c, command)
 	}
-	i.publish(ctx)
+	i.publish(ctx, now)
 	if added != nil {
 		i.runHooks(ctx, *added)
 	}
@@ -28,20 +31,24 @@ func (i *Installer) Settle(ctx context.Context, command string) {
 func (i *Installer) storeIsOurs() bool { return trust.Path(i.Machine.Host.Paths.Versions()) == nil }
 
 // publish writes down how the host is, for those who do not ask this program.
-func (i *Installer) publish(ctx context.Context) {
+func (i *Installer) publish(ctx context.Context, now *survey.Survey) {
 	if i.Machine.Host.Paths.RunDir == "" && !host.Exists(i.Machine.Host.Paths.Config()) {
 		return
 	}
-	c, _ := i.Machine.Host.Paths.LoadConfig()
+	c, unread := now.Config()
 	dir := c.Spec.TextfileDir
-	r, err := i.report(ctx, StatusOptions{Offline: true}, false)
+	r, err := i.report(ctx, now, StatusOptions{Offline: true}, false)
 	if err != nil {
 		i.Machine.Host.Log.Debug("the summary of the host could not be recorded", "error", err)
 		return
 	}
 	ours := i.storeIsOurs()
 	if ours {
-		if err := i.settleReport(r); err != nil {
+		err := unread
+		if err == nil {
+			err = i.settleReport(c, r)
+		}
+		if err != nil {
 			i.Machine.Host.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
 		}
 	}

@@ -27,13 +27,13 @@ type StatusOptions struct {
 // without a network: the desired version is then the last one heard, with the
 // time when.
 func (i *Installer) Status(ctx context.Context, opts StatusOptions) (view.Report, error) {
-	return i.report(ctx, opts, true)
+	s := i.survey()
+	defer s.Close()
+	return i.report(ctx, s, opts, true)
 }
 
 // report is Status; deep is for a person who asks, and not for each run of the timer.
-func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (view.Report, error) {
-	s := i.survey()
-	defer s.Close()
+func (i *Installer) report(ctx context.Context, s *survey.Survey, opts StatusOptions, deep bool) (view.Report, error) {
 	c, err := s.Config()
 	if errors.Is(err, os.ErrPermission) {
 		if i.Machine.Host.Paths.RunDir != "" {

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"time"
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
@@ -11,10 +12,20 @@ import (
 	"teleport-update/versions"
 )
 
-// survey is the host as it is now.
-func (i *Installer) survey() *survey.Survey {
+// survey is the host as it is now, for who tells of it: systemd is not waited for long.
+func (i *Installer) survey() *survey.Survey { return i.surveyWithin(lookPatience) }
+
+// surveyToChange is the host as it is now, for who is about to change it: systemd is waited for as long as it
+// takes.
+func (i *Installer) surveyToChange() *survey.Survey { return i.surveyWithin(0) }
+
+// lookPatience is for how long systemd is waited for at a question: a command that tells must answer.
+const lookPatience = 3 * time.Second
+
+func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
 	return survey.New(survey.Sources{
-		Records: records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
+		Patience: patience,
+		Records:  records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
 		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 	})

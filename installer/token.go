@@ -118,7 +118,7 @@ func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error
 		return err
 	}
 	defer unlock()
-	c, err := m.Host.Paths.LoadConfig()
+	c, err := m.FreshConfig()
 	if err != nil {
 		return err
 	}

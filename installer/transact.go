@@ -19,15 +19,21 @@ func foresee(ctx context.Context, m *transaction.Machine, c state.Config, r tran
 
 // transact has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
-	if refusal := i.ownerRules().allowTransaction(r); refusal != nil {
+	c, err := i.survey().Config()
+	if err != nil {
+		return err
+	}
+	if refusal := i.ownerRules().allowTransaction(c, r); refusal != nil {
 		return refusal
 	}
 	if err := transaction.CheckRun(transaction.SystemdRun); err != nil {
 		return err
 	}
-	end := i.heartbeats().tellBeginning(ctx, r)
-	err := i.Machine.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
+	end := i.heartbeats().tellBeginning(ctx, c, r)
+	err = i.Machine.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
 	end()
-	i.heartbeats().tell(ctx, nil)
+	if c, err := i.survey().Config(); err == nil { // else others have said so
+		i.heartbeats().tell(ctx, c, nil)
+	}
 	return err
 }

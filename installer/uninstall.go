@@ -28,11 +28,13 @@ func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
 	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
 		i.Machine.Host.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
 	}
-	sight, err := i.look(ctx)
+	now := i.surveyToChange()
+	agent, err := now.Agent(ctx)
+	now.Close()
 	if err != nil {
 		return err
 	}
-	if text := unstopped(sight, i.Processes, i.Machine.Host.Store); text != "" {
+	if text := unstopped(agent.Sight, i.Processes, i.Machine.Host.Store); text != "" {
 		i.Machine.Host.Log.Warn(text)
 	}
 	return i.Machine.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
@@ -44,7 +46,9 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	if host.Exists(i.Machine.Host.Paths.Journal()) {
 		return []string{"A transaction was cut off and would be closed first."}, nil
 	}
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	now := i.survey()
+	defer now.Close()
+	c, err := now.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +71,8 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
 		lines = append(lines, "Warning: this shell is served by the agent. It ends when the agent is stopped; the uninstall goes on.")
 	}
-	sight, err := i.look(ctx)
-	if text := unstopped(sight, i.Processes, i.Machine.Host.Store); err == nil && text != "" {
+	agent, err := now.Agent(ctx)
+	if text := unstopped(agent.Sight, i.Processes, i.Machine.Host.Store); err == nil && text != "" {
 		lines = append(lines, "Warning: "+text+".")
 	}
 	return lines, nil

@@ -40,7 +40,7 @@ func (i *Installer) checkUnitsAtBoot(dir string) error {
 // then all is looked at in the folder in which they are.
 func (i *Installer) unitsToMove() (to string) {
 	paths := &i.Machine.Host.Paths
-	c, err := paths.LoadConfig()
+	c, err := i.survey().Config()
 	from := cmp.Or(c.Spec.UnitDir, layout.UnitDir)
 	if err != nil || c.Spec.ActiveVersion == "" || from == paths.UnitDir || !i.Machine.Host.In(from).HasUnits() {
 		return ""

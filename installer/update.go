@@ -43,7 +43,7 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	if c, err := t.host().Config(); err == nil && !c.Spec.Enabled && !host.Exists(t.i.Machine.Host.Paths.Journal()) {
 		t.i.Machine.Host.Log.Info("updates are disabled; nothing to do")
 		if p, err := t.i.ownerRules().policy(c); err == nil && c.Spec.ActiveVersion != "" {
-			t.i.ownerRules().rememberSeen(ctx, p) // for the day on which somebody enables them
+			t.i.ownerRules().rememberSeen(ctx, c, p) // for the day on which somebody enables them
 		}
 		t.report(ctx)
 		return nil
@@ -273,7 +273,9 @@ func (i *Installer) noteWait(ctx context.Context, until time.Time) (over func())
 		return func() {}
 	}
 	note(&state.Waiting{PID: self.PID, Start: self.Start, Until: until})
-	i.publish(ctx)
+	now := i.survey()
+	defer now.Close()
+	i.publish(ctx, now)
 	return func() { note(nil) }
 }
 

@@ -9,7 +9,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -18,9 +17,6 @@ import (
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
-
-// patience is for how long systemd is waited for: a command that tells must answer.
-const patience = 3 * time.Second
 
 // Agent is the agent, as systemd and the kernel know it.
 type Agent struct {
@@ -35,9 +31,16 @@ type Agent struct {
 	Configured bool
 }
 
+func (s *Survey) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.from.Patience == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, s.from.Patience)
+}
+
 func (s *Survey) connected(ctx context.Context) (Manager, error) {
 	return s.manager.get(func() (Manager, error) {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := s.limited(ctx)
 		defer cancel()
 		return s.from.Connect(ctx)
 	})
@@ -50,7 +53,7 @@ func (s *Survey) Agent(ctx context.Context) (Agent, error) {
 		if err != nil {
 			return Agent{}, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := s.limited(ctx)
 		defer cancel()
 		sight, err := m.Look(ctx)
 		if err != nil {
@@ -124,7 +127,7 @@ func (s *Survey) unit(ctx context.Context, name string) (systemd.Unit, error) {
 		if err != nil {
 			return systemd.Unit{}, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := s.limited(ctx)
 		defer cancel()
 		return m.Unit(ctx, name)
 	})

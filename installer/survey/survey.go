@@ -72,6 +72,8 @@ type Sources struct {
 	Processes procfs.FS
 	Paths     state.Paths
 	Now       func() time.Time
+	// Patience is for how long systemd is waited for at each question; zero is as long as the context says.
+	Patience time.Duration
 }
 
 // Survey is the host, as it was when each part was first asked for. It is for one goroutine.
