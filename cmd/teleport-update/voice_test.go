@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 )
@@ -93,12 +94,30 @@ func sources(t *testing.T, do func(room string, files *token.FileSet, file *ast.
 	})
 }
 
-// everySource parses the files of the module, those of tests and tools among them.
+// everySource goes through the files of the module, those of tests and tools among them.
 func everySource(t *testing.T, do func(room string, files *token.FileSet, file *ast.File)) {
 	t.Helper()
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		do(s.room, s.files, s.file)
+	}
+}
+
+// source is a file of the module.
+type source struct {
+	room  string
+	files *token.FileSet
+	file  *ast.File
+}
+
+// parsed are the files of the module. Many tests go through them, and parsing takes the most of that.
+var parsed = sync.OnceValues(func() (all []source, err error) {
 	module := filepath.Join("..", "..")
 	elsewhere := []string{"build", "docs"}
-	err := filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
 		room, _, _ := strings.Cut(strings.TrimPrefix(path, module+string(filepath.Separator)), string(filepath.Separator))
 		switch {
 		case err != nil:
@@ -113,13 +132,11 @@ func everySource(t *testing.T, do func(room string, files *token.FileSet, file *
 		if err != nil {
 			return err
 		}
-		do(room, files, file)
+		all = append(all, source{room, files, file})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	return all, err
+})
 
 func TestABrokenLogLineIsSeen(t *testing.T) {
 	for _, tc := range []struct {

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A look is a way to read the host, and the places in the code that may take it: functions as "file function", or
+// whole rooms as "room/", each with the reason.
+type look struct {
+	what      string
+	functions []string // by their names
+	arguments int      // that a call has; -1 for any number
+	places    map[string]string
+}
+
+const (
+	lockTaken = "has just taken the update lock: another updater may have written the file before"
+	ownUnits  = "asks for other units, too"
+)
+
+// Who tells and who decides read the host by one survey, and so cannot speak of two hosts.
+var looks = []look{
+	{"reads updates.yaml", []string{"LoadConfig", "LoadConfigOr"}, -1, map[string]string{
+		"installer/state/":                                 "is the reader",
+		"installer/survey.go Config":                       "is the survey's",
+		"installer/transaction/freshconfig.go FreshConfig": "is for who has to read it again, and says why",
+		"installer/transaction/transaction.go config":      "has the journal's text of it, should the file be lost",
+	}},
+	{"reads updates.yaml again", []string{"FreshConfig"}, 0, map[string]string{
+		"installer/transaction/":                 "has its own process, and holds the update lock in it",
+		"installer/memory.go record":             lockTaken,
+		"installer/token.go placeToken":          lockTaken,
+		"installer/oldversions.go makeRoom":      lockTaken,
+		"installer/policyreport.go ForgetPolicy": lockTaken,
+		"installer/report.go enroll":             lockTaken,
+		"installer/enable.go enableActive":       "goes on after a transaction that may have written it",
+	}},
+	{"plans what becomes of the database", []string{"planDatabase"}, -1, map[string]string{
+		"installer/transaction/preflightchecks.go planned": "is the check that all commands ask",
+	}},
+	{"looks at the agent", []string{"Look"}, -1, map[string]string{
+		"installer/survey/agent.go Agent":           "is the survey's",
+		"installer/transaction/":                    "has its own process, and looks again after each change",
+		"cmd/teleport-update/image.go imageCommand": "is another look: into an image",
+	}},
+	{"asks systemd for the properties of a unit", []string{"Unit"}, 2, map[string]string{
+		"installer/transaction/agent.go Look": "is the look at the agent",
+		"installer/survey/agent.go unit":      ownUnits,
+		"systemd/":                            ownUnits,
+		"health/":                             "watches, and takes its own samples",
+	}},
+}
+
+func TestTheHostIsReadFromOnePlaceEach(t *testing.T) {
+	used := make([]map[string]bool, len(looks))
+	sources(t, func(_ string, files *token.FileSet, file *ast.File) {
+		path := filepath.ToSlash(files.Position(file.Pos()).Filename)
+		path = strings.TrimPrefix(path, "../../")
+		if strings.HasPrefix(path, "find/") || strings.HasPrefix(path, "cmd/teleport-find/") {
+			return // the server reads no host
+		}
+		for _, declaration := range file.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(function, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				for n, l := range looks {
+					if !l.is(call) {
+						continue
+					}
+					place := l.placeOf(path, function.Name.Name)
+					if place == "" {
+						t.Errorf("%s: %s %s by itself: the survey of the run has that, or its caller", files.Position(call.Pos()),
+							function.Name.Name, l.what)
+						continue
+					}
+					if used[n] == nil {
+						used[n] = map[string]bool{}
+					}
+					used[n][place] = true
+				}
+				return true
+			})
+		}
+	})
+	for n, l := range looks {
+		for place := range l.places {
+			if !used[n][place] {
+				t.Errorf("nothing in %s %s any more: it needs no exception", place, l.what)
+			}
+		}
+	}
+}
+
+// is reports whether a call is such a look.
+func (l look) is(call *ast.CallExpr) bool {
+	if l.arguments >= 0 && len(call.Args) != l.arguments {
+		return false
+	}
+	switch function := call.Fun.(type) {
+	case *ast.Ident:
+		return slices.Contains(l.functions, function.Name)
+	case *ast.SelectorExpr:
+		return slices.Contains(l.functions, function.Sel.Name)
+	}
+	return false
+}
+
+// placeOf is the place that a function is in or is; empty if it is none of them.
+func (l look) placeOf(path, function string) string {
+	for place := range l.places {
+		if place == path+" "+function || strings.HasSuffix(place, "/") && strings.HasPrefix(path, place) {
+			return place
+		}
+	}
+	return ""
+}
