@@ -99,6 +99,9 @@ spec:
 // printResult hosts, as far as the older one knows it; neither takes away what the other has
 // written.
 func TestServersOfAReleaseAndTodaysShareAStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the servers of releases take some seconds to build")
+	}
 	for _, r := range released {
 		t.Run(r.version, func(t *testing.T) {
 			dir := t.TempDir()

@@ -24,7 +24,7 @@ func TestWhatHoldsOfEveryHistory(t *testing.T) {
 	seed := number(t, "ROLLOUT_SEED", rand.Uint64())
 	usual := uint64(10_000)
 	if testing.Short() {
-		usual = 500 // too few to be asked below what they came to
+		usual = 200 // too few to be asked below what they came to
 	}
 	total := number(t, "ROLLOUT_HISTORIES", usual)
 	from, to := uint64(0), total
