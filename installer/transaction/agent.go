@@ -18,9 +18,11 @@ import (
 
 // Agent is the agent of this host, as far as transactions have to do with it: to
 // look at it, to change it, to prove that it is healthy. It is real where systemd runs,
-// absent where there is none, and unreachable where systemd does not answer.
+// absent where there is none, and unreachable where systemd does not answer. Whoever makes a transaction
+// has all of it; its steps and its undoing declare what they use of it.
 type Agent interface {
 	looker
+	surroundings
 	changer
 	prover
 	starter
@@ -44,7 +46,6 @@ type looker interface {
 	Unit(ctx context.Context, name string) (systemd.Unit, error)
 	// Stopping reports whether the host is shutting down.
 	Stopping(ctx context.Context) (bool, error)
-	surroundings
 }
 
 // surroundings are the other units that have to do with the agent.

@@ -1,7 +1,6 @@
 package transaction
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,25 +69,6 @@ func (t *transaction) keepUnit() error {
 		t.m.Host.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
 	}
 	return wrap(err, "keep the agent's unit, which somebody wrote: %w")
-}
-
-// placeNew is where the pair of program and database cannot go back: the new version
-// gets its unit and its links again, and runs on its own database until the next
-// run. A host never runs a version on a database of another.
-func (t *transaction) placeNew(ctx context.Context) error {
-	tree, ok, err := t.m.Host.Store.Lookup(t.j.To.Release)
-	if err == nil && !ok {
-		err = errors.New("it is no longer on disk")
-	}
-	if err == nil {
-		err = errors.Join(t.setAsideForLinks(t.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }),
-			t.setAsideForUnit(),
-			t.m.Host.Place(tree, t.j.Links))
-	}
-	if err != nil {
-		return fmt.Errorf("keep version %s: %w", t.j.To, err)
-	}
-	return t.tellSystemd(ctx)
 }
 
 // runsMasked reports whether the new version runs, and its unit is masked: once stopped,

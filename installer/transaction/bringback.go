@@ -16,36 +16,36 @@ import (
 func (u *undoing) bringBack(ctx context.Context) error {
 	err := u.seeItBack(ctx)
 	seen := err == nil || failure.Is[*health.UnhealthyError](err) || errors.Is(err, health.ErrHostStopping)
-	if seen || u.err != nil || u.t.j.Watch.OldServes || !u.t.j.Agent.State.Wanted() {
+	if seen || u.err != nil || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
 		return err
 	}
-	return errors.Join(err, u.t.agent.Start(ctx))
+	return errors.Join(err, u.agent.Start(ctx))
 }
 
 func (u *undoing) seeItBack(ctx context.Context) error {
 	if u.err != nil {
 		// First: what an agent writes from now on is not to be lost to another restore, and
 		// status tells what is in the way.
-		err := u.t.j.flush()
-		if u.t.j.Agent.State.Wanted() {
-			err = errors.Join(err, u.t.agent.Start(ctx))
+		err := u.j.flush()
+		if u.j.Agent.State.Wanted() {
+			err = errors.Join(err, u.agent.Start(ctx))
 		}
 		return err
 	}
-	if err := u.t.settleReload(ctx); err != nil {
+	if err := u.reloads.settleReload(ctx); err != nil {
 		return err
 	}
-	if u.t.j.Watch.Over {
+	if u.j.Watch.Over {
 		return nil
 	}
 	if err := u.seeFilesBack(ctx); err != nil {
 		return err
 	}
-	if err := u.seeOldThere(ctx); err != nil && u.t.j.Agent.State.Wanted() {
-		u.t.m.Host.Log.Error("the agent is tried all the same", "error", err)
+	if err := u.seeOldThere(ctx); err != nil && u.j.Agent.State.Wanted() {
+		u.log.Error("the agent is tried all the same", "error", err)
 	}
 	err := u.watchOld(ctx)
-	if err == nil && u.t.j.Watch.OldServes {
+	if err == nil && u.j.Watch.OldServes {
 		// Its next start is not watched.
 		_, err = u.moveFirstAside(ctx)
 	}
@@ -64,59 +64,59 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	// It is tried once more, by the next run: then the journal is closed all the
 	// same. All is back in its place, and as long as the journal is open no other
 	// version can come and help.
-	if u.t.j.Watch.OldFails == "" {
-		return errors.Join(err, u.t.j.noteOldFails(unhealthy.Error()))
+	if u.j.Watch.OldFails == "" {
+		return errors.Join(err, u.j.noteOldFails(unhealthy.Error()))
 	}
-	u.t.m.Host.Log.Error("the version before is not healthy either; its links, unit and database are back: try another version", "error", err)
-	return u.t.j.setVerdict(u.t.j.Verdict.Against, u.t.j.Verdict.Reason+"; and the version before is not healthy either: "+unhealthy.Error())
+	u.log.Error("the version before is not healthy either; its links, unit and database are back: try another version", "error", err)
+	return u.j.setVerdict(u.j.Verdict.Against, u.j.Verdict.Reason+"; and the version before is not healthy either: "+unhealthy.Error())
 }
 
 func (u *undoing) watchOld(ctx context.Context) error {
-	if u.t.j.Watch.OldServes {
+	if u.j.Watch.OldServes {
 		return nil
 	}
-	sight, err := u.t.agent.Look(ctx)
+	sight, err := u.agent.Look(ctx)
 	if err != nil {
 		return err
 	}
-	if sight.mainFrom(u.t.j.To.ProgramsDir()) {
+	if sight.mainFrom(u.j.To.ProgramsDir()) {
 		// Started between a stop of ours and the links.
-		if err := u.t.noteIfStarted(sight); err != nil {
+		if err := u.noteIfStarted(sight); err != nil {
 			return err
 		}
 	}
-	if !u.t.j.Agent.State.Wanted() || sight.State == state.AgentUnknown {
+	if !u.j.Agent.State.Wanted() || sight.State == state.AgentUnknown {
 		return nil
 	}
 	if sight.unknown() {
-		u.t.m.Host.Log.Warn("systemd knows no unit of the agent, so none is started; links and database are back", "unit", sight.Name)
-		return u.t.j.setAgent(state.AgentStopped)
+		u.log.Warn("systemd knows no unit of the agent, so none is started; links and database are back", "unit", sight.Name)
+		return u.j.setAgent(state.AgentStopped)
 	}
-	if !u.t.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.t.j.Agent.MainPID &&
-		sight.InvocationID == u.t.j.Agent.InvocationID {
+	if !u.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID &&
+		sight.InvocationID == u.j.Agent.InvocationID {
 		return nil // nobody ever told it anything
 	}
-	dir, another := "", sight.mainFrom(u.t.j.To.ProgramsDir())
-	if u.t.j.From != nil && !u.t.j.Database.Foreign {
+	dir, another := "", sight.mainFrom(u.j.To.ProgramsDir())
+	if u.j.From != nil && !u.j.Database.Foreign {
 		// What others had systemd start in its place is no agent.
-		dir = u.t.j.From.ProgramsDir()
+		dir = u.j.From.ProgramsDir()
 		another = !sight.runsFrom(dir)
 	}
 	// The old version is not asked for its ready_url: it serves as it served. Where
 	// nobody knows how long it is to be watched, the usual time is enough.
-	spec, _ := u.t.healthSpec()
+	spec, _ := u.config.healthSpec()
 	w := watchOf(dir, state.HealthSpec{Settings: settings.Settings{Window: spec.Window}}, sight)
 	by := health.Restart
 	if sight.State == state.AgentRunning && sight.MainPID != 0 && !another {
 		by = health.Running // systemd started it at boot
 	}
-	_, err = u.t.agent.Prove(ctx, by, w)
+	_, err = u.agent.Prove(ctx, by, w)
 	if unhealthy, ok := errors.AsType[*health.UnhealthyError](err); ok && unhealthy.Stopped {
-		u.t.m.Host.Log.Info("the agent stays down: somebody stopped it while the old version was being watched")
-		return u.t.j.setAgent(state.AgentStopped)
+		u.log.Info("the agent stays down: somebody stopped it while the old version was being watched")
+		return u.j.setAgent(state.AgentStopped)
 	}
-	if err != nil && u.t.j.Agent.State == state.AgentFailing {
-		u.t.m.Host.Log.Warn("the agent fails as it did before the transaction", "error", err)
+	if err != nil && u.j.Agent.State == state.AgentFailing {
+		u.log.Warn("the agent fails as it did before the transaction", "error", err)
 		return nil
 	}
 	return wrap(err, "the old version was put back but is not healthy: %w")

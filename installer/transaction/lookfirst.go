@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"teleport-update/backup"
 	"teleport-update/installer/host"
 )
 
@@ -13,48 +12,48 @@ import (
 // way and stays keeps the agent from being stopped for nothing: the new version runs on,
 // and what is in the way is named. As long as that is so, a run only looks.
 func (u *undoing) lookFirst(ctx context.Context) error {
-	if host.AgentLinkIsBack(u.t.j.Links) && (u.t.j.Database.Restored || !u.t.j.Database.Taken) {
+	if host.AgentLinkIsBack(u.j.Links) && (u.j.Database.Restored || !u.j.Database.Taken) {
 		return nil // the pair is back
 	}
 	err := u.whyNotBack(ctx)
 	if err == nil {
 		return nil
 	}
-	if host.AgentLinkIsBack(u.t.j.Links) {
+	if host.AgentLinkIsBack(u.j.Links) {
 		return u.cannotGoBack(ctx, err)
 	}
 	// The new version is whole as it is. seeItBack writes down what is in the way.
 	u.kept = true
-	return errors.Join(err, u.t.j.setInTheWay(err.Error()))
+	return errors.Join(err, u.j.setInTheWay(err.Error()))
 }
 
 // whyNotBack is what keeps links, unit or database from going back, as far as that can be
 // seen while the agent runs.
 func (u *undoing) whyNotBack(ctx context.Context) error {
-	if err := host.CanRevert(host.Begun(u.t.j.Links, u.t.m.Host.Paths.Original()), u.t.j.Unit); err != nil {
+	if err := host.CanRevert(host.Begun(u.j.Links, u.original), u.j.Unit); err != nil {
 		return fmt.Errorf("links and unit cannot go back: %w", err)
 	}
 	if err := u.seeOldThere(ctx); err != nil {
 		return err
 	}
-	sight, err := u.t.agent.Look(ctx)
+	sight, err := u.agent.Look(ctx)
 	// Whether it is the new version, or the process of before, which serves on, on a database that may not be its own.
-	if err == nil && sight.Running() && (u.t.j.Watch.OldServes || sight.runsFrom(u.t.j.To.ProgramsDir())) {
-		if err := u.t.m.Host.CheckCanStop(sight.Unit); err != nil {
+	if err == nil && sight.Running() && (u.j.Watch.OldServes || sight.runsFrom(u.j.To.ProgramsDir())) {
+		if err := u.place.CheckCanStop(sight.Unit); err != nil {
 			return err
 		}
-		if err := u.t.canStartOn(ctx, true); err != nil {
+		if err := u.held.canStartOn(ctx, true); err != nil {
 			return fmt.Errorf("the version before would not start: %w", err)
 		}
 	}
-	if !u.t.j.Database.Taken || u.t.j.Database.Restored {
+	if !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
-	patience, before := u.t.m.UserPatience, u.t.j.Database.InTheWay != ""
+	patience, before := u.patience, u.j.Database.InTheWay != ""
 	if before {
 		patience = min(patience, afterStop)
 	}
-	err = u.t.waitUnused(ctx, patience)
+	err = u.held.waitUnused(ctx, patience)
 	if err == nil {
 		// What was found only when the agent was down is looked at more closely.
 		err = u.canRestore(ctx, before)
@@ -68,21 +67,21 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 // canRestore looks at what a restore needs while the agent runs; closely, down to the
 // content of the backup.
 func (u *undoing) canRestore(ctx context.Context, closely bool) error {
-	db, err := u.t.database(ctx)
+	db, err := u.database(ctx)
 	if err != nil {
 		return err
 	}
-	sight, err := u.t.agent.Look(ctx)
+	sight, err := u.agent.Look(ctx)
 	if err != nil {
 		return err
 	}
 	if err := u.canRestoreFor(db, sight.ended()); err != nil || !closely {
 		return err
 	}
-	return u.t.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
+	return u.held.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
 }
 
 // canRestoreFor is CanRestore, with what the agent's processes have open left aside.
-func (u *undoing) canRestoreFor(db *backup.Database, group []int) error {
-	return u.t.withBackup(func(dir string) error { return db.CanRestore(dir, group) })
+func (u *undoing) canRestoreFor(db restoredDatabase, group []int) error {
+	return u.held.withBackup(func(dir string) error { return db.CanRestore(dir, group) })
 }

@@ -23,6 +23,7 @@ package transaction
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"teleport-update/installer/host"
@@ -82,8 +83,12 @@ func wrap(err error, format string, args ...any) error {
 
 // warn logs an error that keeps nothing from going on; nil is none.
 func (m *Machine) warn(err error, what string, attributes ...any) {
+	warn(m.Host.Log, err, what, attributes...)
+}
+
+func warn(log *slog.Logger, err error, what string, attributes ...any) {
 	if err != nil {
-		m.Host.Log.Warn(what, append(attributes, "error", err)...)
+		log.Warn(what, append(attributes, "error", err)...)
 	}
 }
 

@@ -37,15 +37,3 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	}
 	return err
 }
-
-// noteIfStarted notes that an agent which was stopped, when the transaction began or by a
-// person in the middle of the watch, has been started since: by then that is what
-// is wanted, and no stop of ours may be the last word. A job alone says nothing,
-// it may be one that stops the agent.
-func (t *transaction) noteIfStarted(s Sight) error {
-	if t.j.Agent.State != state.AgentStopped || !s.Running() && s.ActiveState != "activating" {
-		return nil
-	}
-	t.m.Host.Log.Info("the agent was started meanwhile: it will run again once the old version is back")
-	return t.j.noteStarted()
-}

@@ -15,9 +15,9 @@ func (u *undoing) sameUnderOld(ctx context.Context) bool {
 	case err == nil && same:
 		return true
 	case err != nil:
-		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one", "error", err)
+		u.log.Warn("the version that failed may have changed the database under the old one", "error", err)
 	default:
-		u.t.m.Host.Log.Warn("the version that failed changed the database under the old one")
+		u.log.Warn("the version that failed changed the database under the old one")
 	}
 	return false
 }
@@ -25,11 +25,11 @@ func (u *undoing) sameUnderOld(ctx context.Context) bool {
 // recordOldStop is for the moment before the process of before, which serves on, is stopped for its database. The record has it
 // first: once the database is restored nothing tells any more that the agent was stopped for it.
 func (u *undoing) recordOldStop() error {
-	if !u.t.j.Watch.OldServes {
+	if !u.j.Watch.OldServes {
 		return nil
 	}
-	u.t.m.Host.Log.Warn("the agent is restarted on its own database")
-	return u.t.j.noteOldStopped()
+	u.log.Warn("the agent is restarted on its own database")
+	return u.j.noteOldStopped()
 }
 
 // oldIsUntouched reports whether the process of before serves on, and no other version has
@@ -37,18 +37,18 @@ func (u *undoing) recordOldStop() error {
 // process. A process that was relieved, and sees its sessions to their end, is not in
 // the PID file any more.
 func (u *undoing) oldIsUntouched(ctx context.Context) bool {
-	backedUp := u.t.j.Database.Taken && !u.t.j.Database.Restored
-	if u.boot || !backedUp || !u.t.j.reached("reload") || u.exchanged() {
+	backedUp := u.j.Database.Taken && !u.j.Database.Restored
+	if u.boot || !backedUp || !u.j.reached("reload") || u.exchanged() {
 		return false
 	}
-	sight, err := u.t.agent.Look(ctx)
-	was := u.t.j.Agent
+	sight, err := u.agent.Look(ctx)
+	was := u.j.Agent
 	switch {
 	case err != nil || sight.State != state.AgentRunning || sight.JobPending:
 		return false
 	case sight.MainPID == 0 || sight.MainPID != was.MainPID || sight.InvocationID != was.InvocationID:
 		return false
-	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.t.j.To.ProgramsDir()):
+	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.j.To.ProgramsDir()):
 		return false
 	}
 	return u.needNotGoBack(ctx)

@@ -24,19 +24,19 @@ func startable(t state.Tree) bool {
 // seeOldThere sees, before anything depends on it, that the version before can be started.
 // Where somebody took its program away, or the right to execute it, it is fetched again.
 func (u *undoing) seeOldThere(ctx context.Context) error {
-	if u.t.j.From == nil || startable(*u.t.j.From) {
+	if u.j.From == nil || startable(*u.j.From) {
 		return nil
 	}
-	u.t.m.Host.Log.Warn("the version before cannot be started any more; it is fetched again", "version", u.t.j.From.String())
+	u.log.Warn("the version before cannot be started any more; it is fetched again", "version", u.j.From.String())
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit, fmt.Errorf("it took longer than %v", fetchLimit))
 	defer cancel()
-	c, err := u.t.found()
+	c, err := u.config.found()
 	if err == nil {
-		err = u.t.m.Refetch(ctx, c, *u.t.j.From)
+		err = u.refetch(ctx, c, *u.j.From)
 	}
-	if err == nil && !startable(*u.t.j.From) {
+	if err == nil && !startable(*u.j.From) {
 		err = errors.New("what was fetched is no program")
 	}
-	return wrap(err, "version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.t.j.From,
-		u.t.j.From.ProgramsDir())
+	return wrap(err, "version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.j.From,
+		u.j.From.ProgramsDir())
 }

@@ -98,10 +98,11 @@ func (t *transaction) leave(context.Context) error { return nil }
 
 // undoAtBoot puts links, unit and database back.
 func (t *transaction) undoAtBoot(ctx context.Context) error {
-	if notThere := t.awaits(ctx); notThere != nil {
+	u := t.undoing(true)
+	if notThere := u.awaits(ctx); notThere != nil {
 		t.m.Host.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(),
 			"error", notThere)
-		return t.keepPair(ctx)
+		return u.keepPair(ctx)
 	}
 	if t.j.Phase != rollingBack {
 		if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
@@ -112,7 +113,7 @@ func (t *transaction) undoAtBoot(ctx context.Context) error {
 		return err
 	}
 	t.m.Host.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
-	if err := t.undoSteps(ctx, true); err != nil {
+	if err := u.undoSteps(ctx); err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s at boot: %w; the next run tries again", t.j.To, err)}
 	}
 	if err := t.agent.ResetFailed(ctx); err != nil && !t.j.Agent.ReloadOwed {

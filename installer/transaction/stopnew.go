@@ -6,9 +6,9 @@ import "context"
 // it runs the new version, or yet the old one, on a database with which it can go on, and
 // its unit is masked.
 func (u *undoing) stopsMasked(ctx context.Context) bool {
-	s, err := u.t.agent.Look(ctx)
+	s, err := u.agent.Look(ctx)
 	return err == nil && s.LoadState == "masked" && s.Running() &&
-		(s.runsFrom(u.t.j.To.ProgramsDir()) || !u.t.j.Database.Taken || u.needNotGoBack(ctx))
+		(s.runsFrom(u.j.To.ProgramsDir()) || !u.j.Database.Taken || u.needNotGoBack(ctx))
 }
 
 // stopNew stops the version that failed, for what is to be put back. One that the
@@ -17,14 +17,14 @@ func (u *undoing) stopsMasked(ctx context.Context) bool {
 // can be.
 func (u *undoing) stopNew(ctx context.Context) error {
 	switch {
-	case !u.t.j.reached("reload"):
-		sight, err := u.t.agent.Look(ctx)
-		if err != nil || !sight.runsFrom(u.t.j.To.ProgramsDir()) {
+	case !u.j.reached("reload"):
+		sight, err := u.agent.Look(ctx)
+		if err != nil || !sight.runsFrom(u.j.To.ProgramsDir()) {
 			return err
 		}
-	case u.t.j.Watch.OldServes && !u.t.j.Database.Taken:
+	case u.j.Watch.OldServes && !u.j.Database.Taken:
 		return nil
-	case u.t.j.Watch.OldServes:
+	case u.j.Watch.OldServes:
 		if u.sameUnderOld(ctx) {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"teleport-update/backup"
 	"teleport-update/installer/host"
@@ -18,64 +19,64 @@ var errTooSoon = errors.New("this cannot be told before the agent has started")
 // or need not: it is one pair with the agent's link and its unit. If neither, the
 // new version stays whole.
 func (u *undoing) checkDatabase(ctx context.Context) error {
-	if u.kept || !u.t.j.Database.Taken || u.t.j.Database.Restored || u.needNotGoBack(ctx) {
+	if u.kept || !u.j.Database.Taken || u.j.Database.Restored || u.needNotGoBack(ctx) {
 		return nil
 	}
-	db, err := u.t.database(ctx)
+	db, err := u.database(ctx)
 	if err == nil {
 		err = u.canRestoreFor(db, nil)
 	}
 	if failure.Is[*backup.InUseError](err) {
-		if err = u.t.waitUnused(ctx, afterStop); err == nil {
+		if err = u.held.waitUnused(ctx, afterStop); err == nil {
 			err = u.canRestoreFor(db, nil)
 		}
 	}
 	if err != nil {
 		return u.cannotGoBack(ctx, fmt.Errorf("the database cannot go back: %w", err))
 	}
-	return u.t.j.setInTheWay("")
+	return u.j.setInTheWay("")
 }
 
 // awaits says what is to go back and is not there as yet: the file system of the database
 // may be mounted late, and a program that somebody took away cannot be fetched at boot.
-func (t *transaction) awaits(ctx context.Context) error {
-	if t.j.From != nil && t.j.reached("reload") && !startable(*t.j.From) {
-		return fmt.Errorf("there is no program to execute in %s", t.j.From.ProgramsDir())
+func (u *undoing) awaits(ctx context.Context) error {
+	if u.j.From != nil && u.j.reached("reload") && !startable(*u.j.From) {
+		return fmt.Errorf("there is no program to execute in %s", u.j.From.ProgramsDir())
 	}
-	if !t.j.Database.Taken || t.j.Database.Restored {
+	if !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
-	_, err := t.database(ctx)
+	_, err := u.database(ctx)
 	return err
 }
 
 // keepPair sees, before the agent starts, that it does not meet the database of the new
 // version as the old one: an undoing that was cut off may have put back the links alone.
-func (t *transaction) keepPair(ctx context.Context) error {
-	if !t.j.reached("reload") || !host.AgentLinkIsBack(t.j.Links) {
+func (u *undoing) keepPair(ctx context.Context) error {
+	if !u.j.reached("reload") || !host.AgentLinkIsBack(u.j.Links) {
 		return nil
 	}
-	return t.placeNew(ctx)
+	return u.placeNew(ctx)
 }
 
 // restoreDatabase restores the database that the old version had, if the new one
 // may have touched it.
 func (u *undoing) restoreDatabase(ctx context.Context) error {
-	if name := u.t.j.Database.Aside; name != "" && !u.kept && u.t.j.reached("reload") {
+	if name := u.j.Database.Aside; name != "" && !u.kept && u.j.reached("reload") {
 		if err := u.putAsideBack(ctx, name); err != nil {
 			return u.cannotGoBack(ctx, fmt.Errorf("put the damaged database back: %w", err))
 		}
 		return nil
 	}
-	if u.kept || !u.t.j.Database.Taken || u.t.j.Database.Restored {
+	if u.kept || !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
-	if !u.t.j.reached("reload") {
+	if !u.j.reached("reload") {
 		if changed, err := u.changedMeanwhile(ctx); err != nil || !changed {
 			return err
 		}
 	}
-	if u.t.j.Watch.OldServes {
+	if u.j.Watch.OldServes {
 		if u.sameUnderOld(ctx) {
 			return nil
 		}
@@ -85,12 +86,12 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	}
 	if u.untouched && u.oldIsUntouched(ctx) {
 		// Links and unit are back: what is started from now on is the old version.
-		u.t.m.Host.Log.Info("the version before has served all the time, and goes on with its database")
-		return u.t.j.setOldServes(true)
+		u.log.Info("the version before has served all the time, and goes on with its database")
+		return u.j.setOldServes(true)
 	}
 	err := u.stopAndRestore(ctx)
 	if err == nil {
-		return u.t.j.setRestored(true)
+		return u.j.setRestored(true)
 	}
 	same, schemaErr := u.sameSchema(ctx)
 	switch {
@@ -99,7 +100,7 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	case u.kept, u.exchanged(): // kept: the agent could not be stopped
 		return err // the old version can do without until the next run
 	}
-	u.t.m.Host.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
+	u.log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
 	return nil
 }
 
@@ -109,7 +110,7 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 	if err := u.stopAgent(ctx); err != nil {
 		return err
 	}
-	db, err := u.t.database(ctx)
+	db, err := u.moved(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,36 +122,36 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 // It reports whether there was one. An old process that never stopped serving goes on, and
 // keeps one that it has open.
 func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
-	if !u.t.j.Database.Absent || !u.t.j.reached("reload") {
+	if !u.j.Database.Absent || !u.j.reached("reload") {
 		return false, nil
 	}
-	db, err := u.t.database(ctx)
+	db, err := u.moved(ctx)
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return false, nil
 	}
-	if err == nil && !u.t.j.Watch.OldServes {
-		err = u.t.agent.Stop(ctx, atOnce)
+	if err == nil && !u.j.Watch.OldServes {
+		err = u.agent.Stop(ctx, atOnce)
 	} else if err == nil && failure.Is[*backup.InUseError](db.CheckUnused(nil)) {
-		sight, lookErr := u.t.agent.Look(ctx)
+		sight, lookErr := u.agent.Look(ctx)
 		if lookErr != nil {
 			return false, lookErr
 		}
 		if db.CheckUnused(sight.Group) == nil {
-			u.t.m.Host.Log.Warn("the agent, which serves on, has the first database open, and keeps it", "database", db.Path())
+			u.log.Warn("the agent, which serves on, has the first database open, and keeps it", "database", db.Path())
 			return false, nil
 		}
 	}
 	var to string
 	if err == nil {
-		to, err = db.MoveAside("of-"+u.t.j.To.Version, u.t.m.Now(), u.t.j.noteAside)
+		to, err = db.MoveAside("of-"+u.j.To.Version, u.now(), u.j.noteAside)
 	}
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("move the database of version %s aside: %w", u.t.j.To, err)
+		return false, fmt.Errorf("move the database of version %s aside: %w", u.j.To, err)
 	}
-	u.t.m.Host.Log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside",
+	u.log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside",
 		"aside", to)
 	return true, nil
 }
@@ -162,11 +163,11 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 		if err := u.stopAgent(ctx); err != nil {
 			return err
 		}
-		var db *backup.Database
-		if db, err = u.t.database(ctx); err == nil {
-			err = u.t.withBackup(func(dir string) error {
+		var db restoredDatabase
+		if db, err = u.database(ctx); err == nil {
+			err = u.held.withBackup(func(dir string) error {
 				if host.Exists(dir) {
-					u.t.m.Host.Log.Info("restoring the agent's database", "from", dir)
+					u.log.Info("restoring the agent's database", "from", dir)
 				}
 				return db.Restore(ctx, dir)
 			})
@@ -174,14 +175,14 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 		if !failure.Is[*backup.InUseError](err) || u.boot {
 			break
 		}
-		if sight, lookErr := u.t.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
+		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
 			break // it is not the agent that has it open
 		}
 	}
 	if failure.Is[*backup.InUseError](err) && !u.boot {
-		err = u.t.nameStarters(ctx, err)
+		err = u.nameStarters(ctx, err)
 	}
-	return wrap(err, "restore the database from %s: %w", u.t.j.Database.Dir)
+	return wrap(err, "restore the database from %s: %w", u.j.Database.Dir)
 }
 
 // changedMeanwhile reports whether the database has to be restored although the
@@ -190,8 +191,8 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 // this is asked. An agent that is found running the new version is stopped first,
 // so that what it does to the database is over when that is looked at.
 func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
-	sight, err := u.t.agent.Look(ctx)
-	switch runs := sight.runsFrom(u.t.j.To.ProgramsDir()); {
+	sight, err := u.agent.Look(ctx)
+	switch runs := sight.runsFrom(u.j.To.ProgramsDir()); {
 	case err == nil && sight.State == state.AgentUnknown:
 		return false, nil
 	case u.boot: // nothing runs yet, and files tell
@@ -201,7 +202,7 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 		if err := u.stopAgent(ctx); err != nil {
 			return false, err
 		}
-	case sight.MainPID == u.t.j.Agent.MainPID && sight.InvocationID == u.t.j.Agent.InvocationID:
+	case sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID:
 		return false, nil
 	}
 	same, err := u.sameSchema(ctx)
@@ -209,12 +210,31 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	case err == nil && same:
 		return false, nil
 	case err == nil:
-		u.t.m.Host.Log.Warn("the agent was restarted in the middle of the transaction, and the new version changed the database")
+		u.log.Warn("the agent was restarted in the middle of the transaction, and the new version changed the database")
 	case u.boot:
 		return false, fmt.Errorf("%w: %w", errTooSoon, err)
 	default:
-		u.t.m.Host.Log.Warn("the agent was restarted in the middle of the transaction; the new version may have changed the database",
+		u.log.Warn("the agent was restarted in the middle of the transaction; the new version may have changed the database",
 			"error", err)
 	}
 	return true, nil
+}
+
+// nameStarters adds to an error who has started the agent since it was stopped, if systemd did so
+// for another unit.
+func (u *undoing) nameStarters(ctx context.Context, err error) error {
+	sight, lookErr := u.agent.Look(ctx)
+	if lookErr != nil || sight.MainPID == 0 {
+		return err
+	}
+	starters, lookErr := u.units.ActiveOf(ctx, sight.Ties.Starters)
+	switch {
+	case lookErr != nil:
+		return err
+	case len(starters) > 0:
+		return fmt.Errorf("%w; %s starts the agent again whenever it is down (Upholds=, or a .path unit): stop that first", err,
+			strings.Join(starters, ", "))
+	}
+	return fmt.Errorf("%w; somebody starts the agent again whenever it is stopped: `journalctl --unit %s` shows when", err,
+		u.unit)
 }

@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
+	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/systemd"
+	"teleport-update/versions"
 )
 
-// undoing is a transaction on its way back.
+// undoing is a transaction on its way back. It has the record, and doors to the host, to the agent and
+// to its database, each as wide as the steps back need it; nothing of the way forward.
 type undoing struct {
-	t    *transaction
+	j    *record
 	boot bool  // files only: the agent has not been started yet
 	err  error // all that failed
 	// kept: the database could not go back, so the new version stays whole.
@@ -20,6 +26,98 @@ type undoing struct {
 	later bool
 	// untouched: the process of before served on when this began, and was left alone.
 	untouched bool
+
+	agent   agentBack
+	units   otherUnits
+	reloads reloads
+	place   placeBack
+	trees   treesBack
+	way     wayBack
+	report  clusterReport
+	config  foundConfig
+	held    databaseBack
+	// database opens the agent's database for a restore, moved one that is moved aside or back.
+	database func(context.Context) (restoredDatabase, error)
+	moved    func(context.Context) (movedDatabase, error)
+	// refetch puts the version before on disk again.
+	refetch  func(context.Context, state.Config, state.Tree) error
+	patience time.Duration // with who uses the database while the agent runs
+	now      func() time.Time
+	log      *slog.Logger
+	unit     string // of the agent
+	original string // the folder of what was here before the updater
+}
+
+// agentBack is the agent to an undoing.
+type agentBack interface {
+	Look(ctx context.Context) (Sight, error)
+	Stop(ctx context.Context, how manner) error
+	Start(ctx context.Context) error
+	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
+}
+
+// otherUnits are the units that may have started the agent.
+type otherUnits interface {
+	ActiveOf(ctx context.Context, units []string) ([]string, error)
+}
+
+// reloads have systemd read its files, now or once it can be reached.
+type reloads interface {
+	tellSystemd(ctx context.Context) error
+	settleReload(ctx context.Context) error
+}
+
+// placeBack is what stands on the host, to an undoing. What goes back does so by the record alone, with
+// functions of host; these are for a version that stays.
+type placeBack interface {
+	Place(tree versions.Tree, links []state.LinkChange) error
+	CheckCanStop(u systemd.Unit) error
+}
+
+// treesBack finds the version that stays.
+type treesBack interface {
+	Lookup(r versions.Release) (versions.Tree, bool, error)
+}
+
+// wayBack makes way for links and unit.
+type wayBack interface {
+	setAsideForLinks(links []state.LinkChange, goes func(state.LinkChange) bool) error
+	setAsideForUnit() error
+}
+
+// clusterReport says whether the agent reports its updates to its cluster, and what.
+type clusterReport interface {
+	ReportToCluster(on bool) (changed bool, err error)
+	WriteClusterConfig(c state.Config, pinned bool) error
+}
+
+// foundConfig is the configuration that the transaction began with.
+type foundConfig interface {
+	found() (state.Config, error)
+	healthSpec() (state.HealthSpec, error)
+}
+
+// databaseBack is the agent's database with the backup of the open transaction.
+type databaseBack interface {
+	withBackup(do func(dir string) error) error
+	waitUnused(ctx context.Context, patience time.Duration) error
+	canStartOn(ctx context.Context, restores bool) error
+}
+
+// restoredDatabase is the agent's database, in which a backup is restored.
+type restoredDatabase interface {
+	SameSchema(ctx context.Context, dir string) (same bool, err error)
+	CanRestore(dir string, except []int) error
+	CheckWhole(ctx context.Context, dir string) error
+	Restore(ctx context.Context, dir string) error
+}
+
+// movedDatabase is the agent's database as a file that is moved.
+type movedDatabase interface {
+	Path() string
+	CheckUnused(except []int) error
+	MoveAside(why string, now time.Time, note func(to string) error) (to string, err error)
+	PutBack(name string) error
 }
 
 // stopAgent stops the agent for what is to be put back; at boot none was started yet. An
@@ -29,20 +127,20 @@ func (u *undoing) stopAgent(ctx context.Context) error {
 	if u.boot {
 		return nil
 	}
-	sight, err := u.t.agent.Look(ctx)
-	if back := u.t.j.Database.Restored || !u.t.j.Database.Taken && host.AgentLinkIsBack(u.t.j.Links); err == nil && back {
-		if !sight.runsFrom(u.t.j.To.ProgramsDir()) {
+	sight, err := u.agent.Look(ctx)
+	if back := u.j.Database.Restored || !u.j.Database.Taken && host.AgentLinkIsBack(u.j.Links); err == nil && back {
+		if !sight.runsFrom(u.j.To.ProgramsDir()) {
 			return nil
 		}
-		if u.t.j.Database.Restored {
-			err = u.t.j.setRestored(false) // somebody has started it since
+		if u.j.Database.Restored {
+			err = u.j.setRestored(false) // somebody has started it since
 		}
 	}
 	if err == nil {
-		err = u.t.noteIfStarted(sight)
+		err = u.noteIfStarted(sight)
 	}
 	if err == nil {
-		err = u.t.agent.Stop(ctx, atOnce)
+		err = u.agent.Stop(ctx, atOnce)
 	}
 	if err != nil {
 		u.kept = true // for the database cannot go back under it
@@ -54,7 +152,7 @@ func (u *undoing) stopAgent(ctx context.Context) error {
 // keepNew is placeNew by an undoing, which moves nothing else from then on.
 func (u *undoing) keepNew(ctx context.Context) error {
 	u.kept = true
-	return u.t.placeNew(ctx)
+	return u.placeNew(ctx)
 }
 
 // needNotGoBack reports whether the old version can go on with the database that is
@@ -65,11 +163,11 @@ func (u *undoing) needNotGoBack(ctx context.Context) bool {
 }
 
 func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
-	db, err := u.t.database(ctx)
+	db, err := u.database(ctx)
 	if err != nil {
 		return false, err
 	}
-	err = u.t.withBackup(func(dir string) (err error) {
+	err = u.held.withBackup(func(dir string) (err error) {
 		same, err = db.SameSchema(ctx, dir)
 		return err
 	})
@@ -78,12 +176,24 @@ func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
 
 // cannotGoBack leaves the new version whole, and has the record say why.
 func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
-	return errors.Join(err, u.t.j.noteInTheWay(err.Error()), u.keepNew(ctx))
+	return errors.Join(err, u.j.noteInTheWay(err.Error()), u.keepNew(ctx))
 }
 
 // exchanged reports whether the database may be that of the version that failed, and
 // not the old one's with what was done to it: then it has to go back even where the
 // old version could read it.
 func (u *undoing) exchanged() bool {
-	return u.t.j.Database.Plan == state.RestoreDatabase && u.t.j.reached("reload")
+	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
+}
+
+// noteIfStarted notes that an agent which was stopped, when the transaction began or by a
+// person in the middle of the watch, has been started since: by then that is what
+// is wanted, and no stop of ours may be the last word. A job alone says nothing,
+// it may be one that stops the agent.
+func (u *undoing) noteIfStarted(s Sight) error {
+	if u.j.Agent.State != state.AgentStopped || !s.Running() && s.ActiveState != "activating" {
+		return nil
+	}
+	u.log.Info("the agent was started meanwhile: it will run again once the old version is back")
+	return u.j.noteStarted()
 }

@@ -13,6 +13,28 @@ func (t *transaction) reason() string {
 	return cmp.Or(t.j.Verdict.Reason, "the transaction was interrupted")
 }
 
+// undo undoes the steps, from the journal alone, and closes the transaction. It can be
+// cut off anywhere and begun again.
+func (t *transaction) undo(ctx context.Context) error {
+	if err := t.noteIfBooted(ctx); err != nil {
+		return err
+	}
+	if sight, err := t.agent.Look(ctx); err == nil {
+		if t.runsMasked(sight) {
+			return errMasked
+		}
+		if why := sight.hidden(); why != nil {
+			return t.leftOpen(why) // it would be restarted in each run, and taken for dead
+		}
+	}
+	err := t.undoing(false).undoSteps(ctx)
+	t.startDependents(ctx)
+	if err != nil {
+		return err
+	}
+	return t.closeUndone(ctx)
+}
+
 // closeUndone records how the transaction ended and removes the journal.
 func (t *transaction) closeUndone(ctx context.Context) error {
 	c, lost, err := t.config()
