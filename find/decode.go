@@ -18,7 +18,7 @@ import (
 func decode(body []byte) (Answer, error) {
 	top, err := readObject(body)
 	if err != nil {
-		if says := oddBody(body); says != "" {
+		if says := describeBody(body); says != "" {
 			err = errors.New(says)
 		}
 		return Answer{}, fmt.Errorf("not the JSON of a find endpoint (%w)", plainSyntax(err))
@@ -133,8 +133,8 @@ func readObject(data []byte) (object, error) {
 	return members, nil
 }
 
-// oddBody says of bytes that are no JSON what they are, and is empty if nobody can tell.
-func oddBody(body []byte) string {
+// describeBody says of bytes that are no JSON what they are, and is empty if nobody can tell.
+func describeBody(body []byte) string {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")), bytes.HasPrefix(body, []byte("\xff\xfe")), bytes.HasPrefix(body, []byte("\xfe\xff")):
 		return "it begins with a byte order mark, which something before the proxy has put there"

@@ -37,11 +37,11 @@ func writeAsked(w io.Writer, a adminapi.Asked) error {
 	fmt.Fprintf(w, "unconfirmed: %d questions since %s\n\n", a.Questions, rollout.Clock(a.Since))
 	t := newTable("GROUP", "QUESTIONS", "HOSTS, ABOUT", "TOLD")
 	for _, g := range a.Groups {
-		var told []string
+		var versions []string
 		for _, v := range slices.Sorted(maps.Keys(g.Versions)) {
-			told = append(told, fmt.Sprintf("%s: %d", cmp.Or(v, "no version"), g.Versions[v]))
+			versions = append(versions, fmt.Sprintf("%s: %d", cmp.Or(v, "no version"), g.Versions[v]))
 		}
-		t.row(cmp.Or(g.Group, "-"), strconv.FormatInt(g.Questions, 10), strconv.Itoa(g.Hosts), strings.Join(told, ", "))
+		t.row(cmp.Or(g.Group, "-"), strconv.FormatInt(g.Questions, 10), strconv.Itoa(g.Hosts), strings.Join(versions, ", "))
 	}
 	if err := t.print(w); err != nil {
 		return err

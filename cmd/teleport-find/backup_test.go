@@ -103,14 +103,14 @@ func TestABackupIsPutBackSuspended(t *testing.T) {
 	k.eventually("15.3.0", true)
 	k.stop()
 
-	var told restored
-	if err := json.Unmarshal([]byte(k.must("restore", "saved.db", "--reason", "the disk was lost", "-o", "json")), &told); err != nil {
+	var out restored
+	if err := json.Unmarshal([]byte(k.must("restore", "saved.db", "--reason", "the disk was lost", "-o", "json")), &out); err != nil {
 		t.Fatal(err)
 	}
-	if len(told.Undone) < 3 || fmt.Sprint(told.ValidAgain, told.Lost) != "[token web] [token db]" || !told.Suspended || told.DryRun {
-		t.Errorf("restore says %+v", told)
+	if len(out.Undone) < 3 || fmt.Sprint(out.ValidAgain, out.Lost) != "[token web] [token db]" || !out.Suspended || out.DryRun {
+		t.Errorf("restore says %+v", out)
 	}
-	if _, err := os.Stat(told.Kept); err != nil {
+	if _, err := os.Stat(out.Kept); err != nil {
 		t.Errorf("the store of before is not kept: %v", err)
 	}
 	k.start()

@@ -163,12 +163,12 @@ what a host of that ID would be told, in the group of --group.`,
 			if err != nil {
 				return err
 			}
-			told, err := askWhy(c, id)
+			answer, err := askWhy(c, id)
 			if err != nil {
 				return err
 			}
-			return printAs(c, told, func(w io.Writer, told hostWhy) error {
-				_, err := io.WriteString(w, whyText(told))
+			return printAs(c, answer, func(w io.Writer, answer hostWhy) error {
+				_, err := io.WriteString(w, whyText(answer))
 				return err
 			})
 		},

@@ -137,9 +137,9 @@ func (p *pager) awaitRecord(n int, server *kept) {
 	p.t.Fatalf("post %d was not recorded: %q", n, p.got())
 }
 
-// tellThrough has two servers of one store go through a rollout, with orders to either, a
+// rollThrough has two servers of one store go through a rollout, with orders to either, a
 // stop and a kill in between: each event is told once.
-func tellThrough(t *testing.T, p *pager, one, other *kept, restart func(*kept)) {
+func rollThrough(t *testing.T, p *pager, one, other *kept, restart func(*kept)) {
 	t.Helper()
 	secret := filepath.Join(one.dir, "hook.secret")
 	write(t, secret, hookKey+"\n")
@@ -210,7 +210,7 @@ func TestTwoServersOfAFileTellTheirWebhooks(t *testing.T) {
 		k.server = serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", one.store(), "--admin-socket", filepath.Join(k.dir, "admin.sock"))
 	}
 	start(other)
-	tellThrough(t, p, one, other, func(k *kept) {
+	rollThrough(t, p, one, other, func(k *kept) {
 		if k.server.cmd.ProcessState == nil {
 			k.stop()
 		}
@@ -224,7 +224,7 @@ func TestTwoServersOfADatabaseTellTheirWebhooks(t *testing.T) {
 	database.SQL("postgres", "ALTER USER postgres PASSWORD 'open sesame'")
 	p := newPager(t)
 	one, other := onDatabase(t, address), onDatabase(t, address)
-	tellThrough(t, p, one, other, func(k *kept) {
+	rollThrough(t, p, one, other, func(k *kept) {
 		if k.server.cmd.ProcessState == nil {
 			k.stop()
 		}

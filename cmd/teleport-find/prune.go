@@ -143,11 +143,11 @@ func neededVersions(c *cli.Context) (list []string, err error) {
 	if err := client.ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
 		return nil, err
 	}
-	var told adminapi.Why
-	if err := client.ask(c.Context, http.MethodGet, "/v1/why", nil, &told); err != nil {
+	var answer adminapi.Why
+	if err := client.ask(c.Context, http.MethodGet, "/v1/why", nil, &answer); err != nil {
 		return nil, err
 	}
-	list = append(list, string(now.Start), string(now.Target), told.AgentVersion)
+	list = append(list, string(now.Start), string(now.Target), answer.AgentVersion)
 	for _, g := range now.Groups {
 		for v := range g.Versions {
 			list = append(list, string(v))

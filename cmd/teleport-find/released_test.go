@@ -69,8 +69,8 @@ func (p *peer) run(args ...string) string {
 	return out
 }
 
-// tells waits until a server tells hosts of a group something.
-func (p *peer) tells(group, version string, update bool) {
+// waitForAnswer waits until a server tells hosts of a group something.
+func (p *peer) waitForAnswer(group, version string, update bool) {
 	p.t.Helper()
 	for range 150 {
 		if a := p.server.ask(group); a.Version == version && a.AutoUpdate == update {
@@ -116,8 +116,8 @@ func TestServersOfAReleaseAndTodaysShareAStore(t *testing.T) {
 			newer.start(store)
 			both := func(group, version string, update bool) {
 				t.Helper()
-				older.tells(group, version, update)
-				newer.tells(group, version, update)
+				older.waitForAnswer(group, version, update)
+				newer.waitForAnswer(group, version, update)
 			}
 			both("dev", "15.2.0", false)
 			newer.run("start-update", "dev", "--force")
@@ -163,23 +163,23 @@ func TestServersOfAReleaseAndTodaysShareAStore(t *testing.T) {
 			// Of a rollout with a field that it does not know, the older one keeps the answers
 			// that it had, says so, and changes nothing.
 			newer.run("rollback", "prod")
-			newer.tells("prod", "15.2.0", true)
-			older.tells("prod", "15.3.0", true)
+			newer.waitForAnswer("prod", "15.2.0", true)
+			older.waitForAnswer("prod", "15.3.0", true)
 			says, err := older.try("status")
 			if err == nil || !strings.Contains(says, "unknown field") || !strings.Contains(says, "hosts are told what they were told before") {
 				t.Errorf("status of the older one: %v\n%s", err, says)
 			}
 			time.Sleep(2 * time.Second) // in which it would write
-			newer.tells("prod", "15.2.0", true)
+			newer.waitForAnswer("prod", "15.2.0", true)
 			older.server.stop(syscall.SIGTERM)
 			newer.server.stop(syscall.SIGTERM)
 
 			// The way back is a backup from before, which the newer one restores.
 			newer.run("restore", saved, "--store", store)
 			older.start(store)
-			older.tells("dev", "15.3.0", false)
+			older.waitForAnswer("dev", "15.3.0", false)
 			older.run("enable")
-			older.tells("dev", "15.3.0", true)
+			older.waitForAnswer("dev", "15.3.0", true)
 			if says = older.run("history"); !strings.Contains(says, "restore") || !strings.Contains(says, "the older one says so") {
 				t.Errorf("its history is\n%s", says)
 			}

@@ -26,7 +26,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 	start := func(args ...string) *process {
 		return serveProcess(t, nil, append([]string{"--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket(), "--releases", releases}, args...)...)
 	}
-	told := func(s *process, want string) {
+	expect := func(s *process, want string) {
 		t.Helper()
 		answer := s.ask("any")
 		if got := answer.Version + map[bool]string{true: " now"}[answer.AutoUpdate]; got != want {
@@ -34,12 +34,12 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		}
 	}
 	s := start()
-	told(s, "15.1.0")
+	expect(s, "15.1.0")
 	for _, step := range []struct {
-		args string
-		code int
-		says string
-		told string
+		args   string
+		code   int
+		says   string
+		expect string
 	}{
 		{"get autoupdate_version", 1, "there is no autoupdate_version in the store", "15.1.0"},
 		{"set-version v15.1.0 --dry-run", 0, "autoupdate_version would be created (a dry run)\nhosts would be told 15.1.0 oss, and to stay as they are\n", "15.1.0"},
@@ -61,7 +61,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		if code, out := a.run("", strings.Fields(step.args)...); code != step.code || !strings.Contains(out, step.says) {
 			t.Errorf("%s: exit code %d\n%s\nwant %d and %s", step.args, code, out, step.code, step.says)
 		}
-		told(s, step.told)
+		expect(s, step.expect)
 	}
 
 	// Resources in a file, as they were printed.
@@ -72,13 +72,13 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 			"warning: there is no tarball of this version and edition, with its .sha256, in the releases folder: 15.3.0 oss\n" {
 		t.Errorf("apply --dry-run: exit code %d\n%s", code, out)
 	}
-	told(s, "15.1.0")
+	expect(s, "15.1.0")
 	file := filepath.Join(dir, "resources.yaml")
 	write(t, file, edited)
 	if code, out := a.run("", "apply", "-f", file); code != 0 || !strings.Contains(out, "autoupdate_config changed") || !strings.Contains(out, "autoupdate_version changed") {
 		t.Errorf("apply: exit code %d\n%s", code, out)
 	}
-	told(s, "15.3.0 now")
+	expect(s, "15.3.0 now")
 	// The second of two is wrong: the first is not written either.
 	write(t, file, strings.NewReplacer("enabled", "disabled", "target_version: 15.3.0", "target_versions: 15.3.0").Replace(edited))
 	if code, out := a.run("", "apply", "-f", file); code != 1 || !strings.Contains(out, file+": document 2: line 12: spec.agents.target_versions: unknown field") {
@@ -89,7 +89,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		!strings.Contains(out, `nothing was written: change what "teleport-find get" prints now`) {
 		t.Errorf("apply of what has changed since: exit code %d\n%s", code, out)
 	}
-	told(s, "15.3.0 now")
+	expect(s, "15.3.0 now")
 
 	if code := s.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: exit code %d\n%s", code, s.log.String())
@@ -101,13 +101,13 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		t.Errorf("without a server: exit code %d\n%s", code, out)
 	}
 	s = start()
-	told(s, "15.3.0 now")
+	expect(s, "15.3.0 now")
 	if code, out := a.run("", "set-version", "15.1.0"); code != 0 {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	s.stop(syscall.SIGKILL)
 	s = start()
-	told(s, "15.1.0 now")
+	expect(s, "15.1.0 now")
 	s.stop(syscall.SIGTERM)
 
 	// Flags go before the store, and nobody is left to think otherwise.
@@ -117,10 +117,10 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s", args, code, out)
 		}
 	}
-	told(s, "15.5.0 now")
+	expect(s, "15.5.0 now")
 	s.stop(syscall.SIGTERM)
 	s = start()
-	told(s, "15.1.0 now")
+	expect(s, "15.1.0 now")
 }
 
 func TestTwoServersShareAStore(t *testing.T) {

@@ -186,27 +186,27 @@ type restored struct {
 }
 
 func printRestored(c *cli.Context, r store.Restoration, p *prepared) error {
-	told := restored{Restored: storeFacts(r.From), Kept: r.Kept, Suspended: p.suspended, DryRun: c.Bool("dry-run")}
+	out := restored{Restored: storeFacts(r.From), Kept: r.Kept, Suspended: p.suspended, DryRun: c.Bool("dry-run")}
 	if r.Was.Revision != store.None {
 		was := storeFacts(r.Was)
-		told.Replaced = &was
-		told.Undone = undone(r)
-		told.ValidAgain = tokens(r.From, func(i store.Item) bool { return revisionOf(r.Was, i.Key) != i.Revision })
-		told.Lost = tokens(r.Was, func(i store.Item) bool { return revisionOf(r.From, i.Key) == store.None })
+		out.Replaced = &was
+		out.Undone = undone(r)
+		out.ValidAgain = tokens(r.From, func(i store.Item) bool { return revisionOf(r.Was, i.Key) != i.Revision })
+		out.Lost = tokens(r.Was, func(i store.Item) bool { return revisionOf(r.From, i.Key) == store.None })
 	}
 	if p.rollout != nil {
-		told.Rollout = describeRollout(p.rollout)
+		out.Rollout = describeRollout(p.rollout)
 	}
 	if c.String("output") != "table" {
-		return printValue(c, told)
+		return printValue(c, out)
 	}
-	return told.print(c.App.Writer)
+	return out.print(c.App.Writer)
 }
 
 // undone are the records that the backup does not have.
 func undone(r store.Restoration) (list []lastChange) {
 	for _, record := range r.Was.History {
-		same := func(other store.Record) bool {
+		same := func(other store.HistoryEntry) bool {
 			return other.To == record.To && other.From == record.From && other.Time.Equal(record.Time)
 		}
 		if !slices.ContainsFunc(r.From.History, same) {

@@ -170,7 +170,7 @@ func hostFlags(c *cli.Context, s *simulate.Scenario) error {
 	return nil
 }
 
-func writeSimulation(w io.Writer, s simulate.Scenario, r *simulate.Report) error {
+func writeSimulation(w io.Writer, s simulate.Scenario, r *simulate.Timeline) error {
 	t := newTable("TIME (UTC)", "GROUP", "RULE", "WHAT")
 	for _, e := range r.Events {
 		t.row(e.Time.Format("Mon 2006-01-02 15:04:05"), cmp.Or(e.Group, "-"), string(e.Reason), e.What)

@@ -44,9 +44,9 @@ func TestTheFirstVersionStartsFromWhatHostsRun(t *testing.T) {
 				if ticked {
 					s.tick()
 				}
-				told := s.run("host 0000ffff-0000-4000-8000-000000000000 --as-if --group prod")
-				if !strings.Contains(told, "would be told "+tc.start+" oss, and to stay as it is") {
-					t.Errorf("a new host of prod, ticked %v:\n%s", ticked, told)
+				out := s.run("host 0000ffff-0000-4000-8000-000000000000 --as-if --group prod")
+				if !strings.Contains(out, "would be told "+tc.start+" oss, and to stay as it is") {
+					t.Errorf("a new host of prod, ticked %v:\n%s", ticked, out)
 				}
 			}
 		})

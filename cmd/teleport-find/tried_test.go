@@ -36,7 +36,7 @@ func TestADryRunWritesNothingAndAChangeIsInTheHistory(t *testing.T) {
 		}
 		return string(text)
 	}
-	newest := func() adminapi.Record {
+	newest := func() adminapi.HistoryEntry {
 		t.Helper()
 		var h adminapi.History
 		if err := json.Unmarshal([]byte(s.run("history -o json")), &h); err != nil {

@@ -94,9 +94,9 @@ func isEdition(s string) bool {
 }
 func isArch(s string) bool { return slices.Contains([]string{"amd64", "arm64"}, s) }
 
-// record is an Entry without a pointer. Words and the name are places in the
+// packed is an Entry without a pointer. Words and the name are places in the
 // table's own lists.
-type record struct {
+type packed struct {
 	id, updater rollout.HostID
 	secret      [16]byte
 	revision    int64

@@ -71,7 +71,7 @@ func (t *Table) Page(page uint32) (hosts []rollout.HostID) {
 	for number := first; number < min(first+RollPage, uint32(len(t.roll.places))); number++ {
 		id := t.roll.vacant[number]
 		if place := t.roll.places[number]; place != 0 {
-			id = t.record(place - 1).id
+			id = t.packed(place - 1).id
 		}
 		hosts = append(hosts, id)
 	}
@@ -84,7 +84,7 @@ func (t *Table) Enrol(number uint32, id rollout.HostID) {
 		t.roll.places = append(t.roll.places, 0)
 	}
 	if place := t.roll.places[number]; place != 0 {
-		r := t.record(place - 1)
+		r := t.packed(place - 1)
 		if r.id == id {
 			return
 		}
@@ -100,7 +100,7 @@ func (t *Table) Enrol(number uint32, id rollout.HostID) {
 		delete(t.roll.absent, old)
 	}
 	at := t.slots[slot] - 1
-	if r := t.record(at); r.number == 0 {
+	if r := t.packed(at); r.number == 0 {
 		r.number, t.roll.places[number] = number+1, at+1
 	}
 }
@@ -109,7 +109,7 @@ func (t *Table) Enrol(number uint32, id rollout.HostID) {
 func (t *Table) Unroll() {
 	t.roll = roll{}
 	for at := range t.count {
-		t.record(uint32(at)).number = 0
+		t.packed(uint32(at)).number = 0
 	}
 }
 
@@ -125,7 +125,7 @@ func (t *Table) At(number uint32, into *Entry) bool {
 // Hear marks a host as one that has reported since Quiet was last called for that time.
 func (t *Table) Hear(id rollout.HostID) {
 	if slot, there := t.search(id); there {
-		t.record(t.slots[slot] - 1).flags |= heard
+		t.packed(t.slots[slot] - 1).flags |= heard
 	}
 }
 
@@ -133,7 +133,7 @@ func (t *Table) Hear(id rollout.HostID) {
 // Hosts that have no number yet have enrolled = false.
 func (t *Table) Heard(place int, f func(id *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool) (next int) {
 	return t.from(place, func(at uint32) bool {
-		r := t.record(at)
+		r := t.packed(at)
 		return r.flags&heard == 0 || f(&r.id, max(r.number, 1)-1, r.number != 0, r.sequence)
 	})
 }
@@ -142,7 +142,7 @@ func (t *Table) Heard(place int, f func(id *rollout.HostID, number uint32, enrol
 func (t *Table) Quiet(since time.Time) {
 	limit := seconds(since)
 	t.from(0, func(at uint32) bool {
-		if r := t.record(at); r.lastSeen < limit {
+		if r := t.packed(at); r.lastSeen < limit {
 			r.flags &^= heard
 		}
 		return true

@@ -110,8 +110,8 @@ func TestWhoWasSeenIsReadAsItWasWritten(t *testing.T) {
 		for _, number := range got.Numbers {
 			sequence, there := want[number]
 			usual := sequence >= SequenceAt(noon.Add(-usualDelay)) && sequence <= SequenceAt(s.To)
-			if told := got.Sequence(number); !there || !usual && told != sequence || usual && told != SequenceAt(s.To) {
-				t.Fatalf("host %d with the sequence %d (there: %t) is read with %d", number, sequence, there, told)
+			if next := got.Sequence(number); !there || !usual && next != sequence || usual && next != SequenceAt(s.To) {
+				t.Fatalf("host %d with the sequence %d (there: %t) is read with %d", number, sequence, there, next)
 			}
 		}
 		for end := range min(len(bytes), 200) {
@@ -148,7 +148,7 @@ func FuzzParseSeen(f *testing.F) {
 			return
 		}
 		again, err := ParseSeen(s.Bytes())
-		if err != nil || !slices.Equal(again.Numbers, s.Numbers) || !maps.Equal(again.Odd, s.Odd) {
+		if err != nil || !slices.Equal(again.Numbers, s.Numbers) || !maps.Equal(again.Unusual, s.Unusual) {
 			t.Errorf("%v: %+v is read as %+v", err, s, again)
 		}
 	})

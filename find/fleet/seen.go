@@ -14,20 +14,20 @@ import (
 // Its form is a byte 1; four numbers of 32 bits, the highest byte first: the ends of the stretch and since when the
 // server knows all reports,
 // in seconds, and how many hosts there are; a byte k; the gaps between their numbers in Rice code with k low bits, filled up to
-// a whole byte; then the odd ones, each as two numbers of 32 bits. With each tenth host of a million that is 60 KB.
+// a whole byte; then the hosts with an unusual sequence, each as two numbers of 32 bits. With each tenth host of a million that is 60 KB.
 type Seen struct {
 	From, To time.Time
 	Covered  time.Time
 	Numbers  []uint32 // in ascending order, each once
-	// Odd has the sequence of the last report of some of them. That of any other is at most SequenceAt(To): updaters take the time for it.
-	Odd map[uint32]uint32
+	// Unusual has the sequence of the last report of some hosts. The sequence of any other host is at most SequenceAt(To): updaters take the time for it.
+	Unusual map[uint32]uint32
 }
 
 const (
 	seenForm   = 1
 	seenHeader = 1 + 4*4 + 1
-	// maxOdd keeps a Seen below what a store takes: a list of two million hosts has 300 KB.
-	maxOdd = 60_000
+	// maxUnusual keeps a Seen below what a store takes: a list of two million hosts has 300 KB.
+	maxUnusual = 60_000
 	// sequenceEpoch is the beginning of 2020: updaters count the seconds since.
 	sequenceEpoch = 1577836800
 	// usualDelay is how much older than the stretch the sequence of a report is at most that arrives in it.
@@ -43,19 +43,19 @@ func (s *Seen) Add(number, sequence uint32) {
 	if sequence >= SequenceAt(s.From.Add(-usualDelay)) && sequence <= SequenceAt(s.To) {
 		return
 	}
-	if s.Odd == nil {
-		s.Odd = make(map[uint32]uint32)
+	if s.Unusual == nil {
+		s.Unusual = make(map[uint32]uint32)
 	}
-	s.Odd[number] = sequence
+	s.Unusual[number] = sequence
 }
 
 // Full reports whether a store would take no more of it.
-func (s *Seen) Full() bool { return len(s.Odd) >= maxOdd }
+func (s *Seen) Full() bool { return len(s.Unusual) >= maxUnusual }
 
 // Sequence is what the sequence of the next report of a host is above.
 func (s *Seen) Sequence(number uint32) uint32 {
-	if odd, is := s.Odd[number]; is {
-		return odd
+	if unusual, is := s.Unusual[number]; is {
+		return unusual
 	}
 	return SequenceAt(s.To)
 }
@@ -87,13 +87,13 @@ func (s *Seen) Bytes() []byte {
 		next = number + 1
 	}
 	b = w.bytes
-	odd := make([]uint32, 0, len(s.Odd))
-	for number := range s.Odd {
-		odd = append(odd, number)
+	unusual := make([]uint32, 0, len(s.Unusual))
+	for number := range s.Unusual {
+		unusual = append(unusual, number)
 	}
-	slices.Sort(odd)
-	for _, number := range odd {
-		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, number), s.Odd[number])
+	slices.Sort(unusual)
+	for _, number := range unusual {
+		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, number), s.Unusual[number])
 	}
 	return b
 }
@@ -127,10 +127,10 @@ func ParseSeen(b []byte) (s Seen, err error) {
 		s.Numbers = append(s.Numbers, uint32(number))
 		next = number + 1
 	}
-	odd := r.bytes[(r.at+7)/8:]
-	s.Odd = make(map[uint32]uint32, len(odd)/8)
-	for ; len(odd) >= 8; odd = odd[8:] {
-		s.Odd[binary.BigEndian.Uint32(odd)] = binary.BigEndian.Uint32(odd[4:])
+	unusual := r.bytes[(r.at+7)/8:]
+	s.Unusual = make(map[uint32]uint32, len(unusual)/8)
+	for ; len(unusual) >= 8; unusual = unusual[8:] {
+		s.Unusual[binary.BigEndian.Uint32(unusual)] = binary.BigEndian.Uint32(unusual[4:])
 	}
 	return s, nil
 }

@@ -16,7 +16,7 @@ const chunk = 4096
 // that only read, each by a View of its own.
 type Table struct {
 	limits   Limits
-	chunks   []*[chunk]record
+	chunks   []*[chunk]packed
 	count    int
 	slots    []uint32 // of records + 1; 0 where it is free
 	seed     maphash.Seed
@@ -51,7 +51,7 @@ func (t *Table) clear() {
 // Len returns how many hosts there are.
 func (t *Table) Len() int { return t.count }
 
-func (t *Table) record(at uint32) *record { return &t.chunks[at/chunk][at%chunk] }
+func (t *Table) packed(at uint32) *packed { return &t.chunks[at/chunk][at%chunk] }
 
 // search returns the slot of a host, or the free one where it belongs. The hash has
 // a seed of its own: those who choose their UUIDs cannot make all searches long.
@@ -62,7 +62,7 @@ func (t *Table) search(id rollout.HostID) (slot int, there bool) {
 		if at == 0 {
 			return slot, false
 		}
-		if t.record(at-1).id == id {
+		if t.packed(at-1).id == id {
 			return slot, true
 		}
 	}
@@ -84,13 +84,13 @@ func (t *Table) Get(id rollout.HostID, into *Entry) bool {
 }
 
 func (t *Table) entry(at uint32, into *Entry) {
-	r := t.record(at)
+	r := t.packed(at)
 	t.host(at, r, &into.Host)
 	into.Secret, into.Token, into.Sequence, into.Boots = r.secret, t.tokens.at(r.token), r.sequence, r.boots
 	into.Alternated, into.Burst, into.Revision = moment(r.alternated), r.burst, r.revision
 }
 
-func (t *Table) host(at uint32, r *record, into *rollout.Host) {
+func (t *Table) host(at uint32, r *packed, into *rollout.Host) {
 	*into = rollout.Host{
 		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group),
 		Version: rollout.Semver(t.versions.at(r.version)),
@@ -113,11 +113,11 @@ func (t *Table) host(at uint32, r *record, into *rollout.Host) {
 // Put keeps an entry, in the place of the one of the same id. Words that there is no room for become Other.
 func (t *Table) Put(e *Entry) {
 	at, there := t.placeOf(e.ID)
-	var before record
+	var before packed
 	if there {
-		before = *t.record(at)
+		before = *t.packed(at)
 	}
-	r := record{
+	r := packed{
 		id: e.ID, updater: e.UpdaterID, secret: e.Secret, revision: e.Revision, boots: e.Boots, sequence: e.Sequence,
 		firstSeen: seconds(e.FirstSeen), lastSeen: seconds(e.LastSeen), toldAt: seconds(e.Told.At), begunAt: seconds(e.Begun.At),
 		alternated: seconds(e.Alternated),
@@ -139,7 +139,7 @@ func (t *Table) Put(e *Entry) {
 	if !there {
 		r.number = t.roll.arrive(e.ID, at)
 	}
-	*t.record(at) = r
+	*t.packed(at) = r
 	if t.count*4 > len(t.slots)*3 {
 		t.grow()
 	}
@@ -156,7 +156,7 @@ func (t *Table) placeOf(id rollout.HostID) (at uint32, there bool) {
 	}
 	at = uint32(t.count)
 	if t.count%chunk == 0 {
-		t.chunks = append(t.chunks, new([chunk]record))
+		t.chunks = append(t.chunks, new([chunk]packed))
 	}
 	t.count++
 	t.slots[slot] = at + 1
@@ -183,14 +183,14 @@ func (t *Table) Remove(id rollout.HostID) {
 		return
 	}
 	at, last := t.slots[slot]-1, uint32(t.count-1)
-	t.roll.leave(id, t.record(at).number)
+	t.roll.leave(id, t.packed(at).number)
 	t.dropWords(at)
 	t.unlink(slot)
 	if at != last {
-		moved, _ := t.search(t.record(last).id)
+		moved, _ := t.search(t.packed(last).id)
 		t.slots[moved] = at + 1
-		*t.record(at) = *t.record(last)
-		if number := t.record(at).number; number != 0 {
+		*t.packed(at) = *t.packed(last)
+		if number := t.packed(at).number; number != 0 {
 			t.roll.places[number-1] = at + 1
 		}
 		if f, has := t.failures[last]; has {
@@ -198,7 +198,7 @@ func (t *Table) Remove(id rollout.HostID) {
 			delete(t.failures, last)
 		}
 	}
-	*t.record(last) = record{}
+	*t.packed(last) = packed{}
 	t.count--
 	if t.count%chunk == 0 {
 		t.chunks = t.chunks[:len(t.chunks)-1]
@@ -207,7 +207,7 @@ func (t *Table) Remove(id rollout.HostID) {
 
 // dropWords lets go of all that a record shares with others.
 func (t *Table) dropWords(at uint32) {
-	r := t.record(at)
+	r := t.packed(at)
 	t.groups.drop(r.group)
 	t.tokens.drop(r.token)
 	for _, place := range []uint16{r.version, r.told, r.begun} {
@@ -223,7 +223,7 @@ func (t *Table) dropWords(at uint32) {
 func (t *Table) unlink(slot int) {
 	mask := len(t.slots) - 1
 	for next := (slot + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
-		first := t.first(t.record(t.slots[next] - 1).id)
+		first := t.first(t.packed(t.slots[next] - 1).id)
 		if (next-first)&mask >= (next-slot)&mask {
 			t.slots[slot] = t.slots[next]
 			slot = next
@@ -238,7 +238,7 @@ const manyErrors = "(too many different errors are kept already)"
 func (t *Table) grow() {
 	t.slots = make([]uint32, 2*len(t.slots))
 	for at := range t.count {
-		slot, _ := t.search(t.record(uint32(at)).id)
+		slot, _ := t.search(t.packed(uint32(at)).id)
 		t.slots[slot] = uint32(at) + 1
 	}
 }
@@ -251,7 +251,7 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 	var e Entry
 	for at := range old.count {
 		old.entry(uint32(at), &e)
-		r := old.record(uint32(at))
+		r := old.packed(uint32(at))
 		if f(&e) {
 			forgotten++
 			t.roll.leave(e.ID, r.number)
@@ -259,7 +259,7 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 		}
 		number, marked := r.number, r.flags&heard
 		t.Put(&e)
-		kept := t.record(uint32(t.count - 1))
+		kept := t.packed(uint32(t.count - 1))
 		kept.number, kept.flags = number, kept.flags|marked
 		if number != 0 {
 			t.roll.places[number-1] = uint32(t.count)

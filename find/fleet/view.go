@@ -27,7 +27,7 @@ func (v *View) All() iter.Seq[*rollout.Host] {
 		var h rollout.Host
 		for at := range v.table.count {
 			pause(at)
-			v.table.host(uint32(at), v.table.record(uint32(at)), &h)
+			v.table.host(uint32(at), v.table.packed(uint32(at)), &h)
 			if !yield(&h) {
 				return
 			}
@@ -44,7 +44,7 @@ func (v *View) Host(id rollout.HostID) *rollout.Host {
 		return nil
 	}
 	at := v.table.slots[slot] - 1
-	r := v.table.record(at)
+	r := v.table.packed(at)
 	v.table.host(at, r, &v.host)
 	return &v.host
 }
@@ -62,7 +62,7 @@ func (v *View) Alike(now time.Time) iter.Seq2[*rollout.Host, int] {
 		var h rollout.Host
 		for at := range v.table.count {
 			pause(at)
-			r := v.table.record(uint32(at))
+			r := v.table.packed(uint32(at))
 			present := r.firstSeen <= joined && r.lastSeen >= heard
 			if present && r.flags == 0 && r.told == 0 && r.begun == 0 {
 				place, there := places[kind{r.group, r.version}]
@@ -80,7 +80,7 @@ func (v *View) Alike(now time.Time) iter.Seq2[*rollout.Host, int] {
 			}
 		}
 		for _, k := range kinds {
-			v.table.host(uint32(k.one), v.table.record(uint32(k.one)), &h)
+			v.table.host(uint32(k.one), v.table.packed(uint32(k.one)), &h)
 			if !yield(&h, k.many) {
 				return
 			}
@@ -102,7 +102,7 @@ func (v *View) Hosts(ids []rollout.HostID) iter.Seq[*rollout.Host] {
 			}
 			for i, id := range some {
 				// Most are found where the search begins.
-				if places[i] == 0 || t.record(places[i]-1).id == id {
+				if places[i] == 0 || t.packed(places[i]-1).id == id {
 					continue
 				}
 				slot, _ := t.search(id)
@@ -115,7 +115,7 @@ func (v *View) Hosts(ids []rollout.HostID) iter.Seq[*rollout.Host] {
 				if place == 0 {
 					h = nil
 				} else {
-					t.host(place-1, t.record(place-1), h)
+					t.host(place-1, t.packed(place-1), h)
 				}
 				if !yield(h) {
 					return

@@ -36,7 +36,7 @@ func (t *Table) Walk(w Walk) (ids []rollout.HostID, more bool) {
 	var e Entry
 	kept := make(lastFirst, 0, w.Limit+1)
 	for at := range t.walked(w.Failed) {
-		r := t.record(at)
+		r := t.packed(at)
 		if bytes.Compare(r.id[:], w.After[:]) <= 0 || len(kept) > w.Limit && bytes.Compare(r.id[:], kept[0][:]) > 0 {
 			continue
 		}

@@ -206,17 +206,17 @@ func (n *GroupCounts) judge(h *Host, state progress, hasFailed bool) {
 	switch {
 	case hasFailed:
 		n.Failed++
-		n.note(h, h.Failed.Error)
+		n.addProblem(h, h.Failed.Error)
 	case state == gone:
 		n.Failed++
-		n.note(h, "it began to update and has not reported since")
+		n.addProblem(h, "it began to update and has not reported since")
 	case state == timedOut:
 		n.TimedOut++
-		n.note(h, "it did not reach the version in time")
+		n.addProblem(h, "it did not reach the version in time")
 	}
 }
 
-func (n *GroupCounts) note(h *Host, problem string) {
+func (n *GroupCounts) addProblem(h *Host, problem string) {
 	if len(n.Problems) < maxProblems {
 		n.Problems = append(n.Problems, Problem{h.ID.String(), h.Hostname, problem})
 	}

@@ -30,7 +30,7 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 		}
 		return x
 	}
-	g, t := &s.rollout.Status.Groups[a.Group], &s.told[a.Group]
+	g, t := &s.rollout.Status.Groups[a.Group], &s.groupAnswers[a.Group]
 	x.Group = g.Name
 	switch {
 	case a.Matched:
@@ -64,7 +64,7 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	return x
 }
 
-func (t *told) placeWords(host string) string {
+func (t *groupAnswer) placeWords(host string) string {
 	place, there := t.plan.Place(ParseHostID(host))
 	switch {
 	case host == "":

@@ -154,14 +154,14 @@ func (v *view) halted() bool { return v.group.Halted != nil }
 // Snapshot is all that hosts are answered from. It is made once for each change of a
 // resource, and never changed: any number of questions may be asked at once.
 type Snapshot struct {
-	rollout *Rollout
-	groups  map[string]int
-	told    []told // of each group, and last the one of hosts without any
-	hold    bool
+	rollout      *Rollout
+	groups       map[string]int
+	groupAnswers []groupAnswer // of each group, and last the one of hosts without any
+	hold         bool
 }
 
-// told is a row of the table, applied to a group.
-type told struct {
+// groupAnswer is a row of the table, applied to a group.
+type groupAnswer struct {
 	row            *FindRow
 	version, other Semver // other is for hosts that are not picked
 	update         who
@@ -189,22 +189,22 @@ func NewSnapshot(c *Config, v *Version, r *Rollout, plans map[string]*Index) *Sn
 	for i := range r.Status.Groups {
 		seen.group = &r.Status.Groups[i]
 		s.groups[seen.group.Name] = i
-		s.told = append(s.told, s.tell(seen, i, plans[seen.group.Name]))
+		s.groupAnswers = append(s.groupAnswers, s.answerOf(seen, i, plans[seen.group.Name]))
 	}
-	if len(s.told) == 0 {
+	if len(s.groupAnswers) == 0 {
 		seen.group = nil
 		if seen.schedule != Immediate {
 			seen.group = &GroupStatus{State: Unstarted} // nobody's turn will come
 		}
-		s.told = append(s.told, s.tell(seen, -1, nil))
+		s.groupAnswers = append(s.groupAnswers, s.answerOf(seen, -1, nil))
 		s.hold = false
 	}
 	return s
 }
 
-func (s *Snapshot) tell(seen view, group int, plan *Index) told {
+func (s *Snapshot) answerOf(seen view, group int, plan *Index) groupAnswer {
 	spec := s.rollout.Spec
-	t := told{jitter: -1, group: group}
+	t := groupAnswer{jitter: -1, group: group}
 	for i := range FindTable {
 		if FindTable[i].holds(&seen) {
 			t.row = &FindTable[i]
@@ -262,9 +262,9 @@ func (s *Snapshot) Rollout() *Rollout { return s.rollout }
 func (s *Snapshot) Find(q Query, now time.Time) Answer {
 	i, matched := s.groups[q.Group]
 	if !matched {
-		i = len(s.told) - 1
+		i = len(s.groupAnswers) - 1
 	}
-	t := &s.told[i]
+	t := &s.groupAnswers[i]
 	a := Answer{Version: t.version, Jitter: t.jitter, Row: t.row, Group: t.group, Matched: matched}
 	if t.other != t.version && !t.picked(q) {
 		a.Version = t.other
@@ -288,10 +288,10 @@ func (s *Snapshot) Find(q Query, now time.Time) Answer {
 	return a
 }
 
-func (t *told) picked(q Query) bool {
+func (t *groupAnswer) picked(q Query) bool {
 	return q.Host != "" && t.canaries[ParseHostID(q.Host)] || q.UpdaterID != "" && t.canaries[ParseHostID(q.UpdaterID)]
 }
 
-func (t *told) reached(host string) bool {
+func (t *groupAnswer) reached(host string) bool {
 	return host != "" && t.last >= 0 && t.plan.Within(ParseHostID(host), t.last)
 }

@@ -15,10 +15,10 @@ const (
 	BackToPrevious = "previous" // what most hosts of the group ran when the rollout began
 )
 
-// notePrevious keeps what the hosts of a group run when the rollout begins: at the
+// setPreviousVersion keeps what the hosts of a group run when the rollout begins: at the
 // first counts that are complete. A group that has started before them has hosts on
 // the target already, of which nobody knows what they ran.
-func (s *step) notePrevious() {
+func (s *step) setPreviousVersion() {
 	g := s.g
 	if g.PreviousVersion != "" || s.n.Present == 0 {
 		return

@@ -150,7 +150,7 @@ func TestWhoCounts(t *testing.T) {
 		n.Omitted[omitPinned] != 1 || n.Omitted[omitUnmatched] != 2 || n.Unmatched["typo"] != 2 || n.Groups[1].Versions["17.2.1"] != 4 {
 		t.Errorf("got %+v", n)
 	}
-	report := NewReport("find-1", w.rollout, n, w.now)
+	report := NewAgentReport("find-1", w.rollout, n, w.now)
 	data, err := YAML(report)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestWhoCounts(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, data)
 	}
-	if got := list[0].(*Report).Spec; got.Groups["prod"].Versions["17.2.1"].Count != 4 || got.Groups["dev"].Versions["17.2.0"].Count != 2 || len(got.Omitted) != 2 {
+	if got := list[0].(*AgentReport).Spec; got.Groups["prod"].Versions["17.2.1"].Count != 4 || got.Groups["dev"].Versions["17.2.0"].Count != 2 || len(got.Omitted) != 2 {
 		t.Errorf("it says %+v", got)
 	}
 }

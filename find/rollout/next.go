@@ -176,7 +176,7 @@ func (e *engine) refresh() {
 		}
 		e.recounted = e.recounted || g.counts() != counts
 		g.setCounts(counts)
-		s.notePrevious()
+		s.setPreviousVersion()
 		if g.InitialCount == unknownCount {
 			g.InitialCount, e.changed = n.Present, true
 		}

@@ -46,7 +46,7 @@ func Look(s Scene) Outlook {
 	for i := range outlooks {
 		if o := &outlooks[i]; o.holds(v) {
 			out := Outlook{Word: o.word}
-			o.tell(v, &out)
+			o.describe(v, &out)
 			return out
 		}
 	}
@@ -65,10 +65,10 @@ func (s Scene) counted() *Rollout {
 
 // outlook is a row of the table.
 type outlook struct {
-	word  Word
-	when  string
-	holds func(*sight) bool
-	tell  func(*sight, *Outlook)
+	word     Word
+	when     string
+	holds    func(*sight) bool
+	describe func(*sight, *Outlook)
 }
 
 // outlooks are tried in their order. docs/rollouts.md prints them.
@@ -164,12 +164,12 @@ func (v *sight) empty(o *Outlook) {
 }
 
 func (v *sight) halted(o *Outlook) {
-	g, told := v.standing(), "None of its hosts is"
+	g, halted := v.standing(), "None of its hosts is"
 	if g.Halted.Reason == Expired {
-		told = "No more of its hosts are"
+		halted = "No more of its hosts are"
 	}
 	o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. %s told to update%s.",
-		excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, told, v.behind(g))
+		excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, halted, v.behind(g))
 	v.offer(o, g, string(Retry), string(MarkDone), string(Rollback), toPrevious)
 }
 

@@ -82,7 +82,7 @@ func parse(node *yaml.Node) (Resource, error) {
 	case KindRollout:
 		r = new(Rollout)
 	case KindReport:
-		r = new(Report)
+		r = new(AgentReport)
 	case KindPlan:
 		r = new(PlanResource)
 	default:

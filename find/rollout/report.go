@@ -10,7 +10,7 @@ import (
 // ReportLife is how long the report of a server says something.
 const ReportLife = 3 * time.Minute
 
-// Report is the resource autoupdate_agent_report: what the hosts run that a server reports. Each server writes one a minute,
+// AgentReport is the resource autoupdate_agent_report: what the hosts run that a server reports. Each server writes one a minute,
 // under its own name. Several servers on one store all know all hosts, and each reports a share of them: the sum of the
 // reports counts each host once.
 //
@@ -23,14 +23,14 @@ const ReportLife = 3 * time.Minute
 //	    dev: {versions: {17.2.0: {count: 15}, 17.2.1: {count: 34}}}
 //	  omitted:
 //	  - {count: 120, reason: pinned to a version}
-type Report struct {
+type AgentReport struct {
 	Kind     string     `json:"kind" yaml:"kind"`
 	Version  string     `json:"version,omitempty" yaml:"version,omitempty"`
 	Metadata Metadata   `json:"metadata" yaml:"metadata"`
 	Spec     ReportSpec `json:"spec" yaml:"spec"`
 }
 
-// ReportSpec is the specification of a Report.
+// ReportSpec is the specification of an AgentReport.
 type ReportSpec struct {
 	Timestamp time.Time              `json:"timestamp" yaml:"timestamp"`
 	Groups    map[string]ReportGroup `json:"groups,omitempty" yaml:"groups,omitempty"`
@@ -53,9 +53,9 @@ type ReportOmitted struct {
 	Reason string `json:"reason" yaml:"reason"`
 }
 
-// NewReport returns the report of a server on the groups of a rollout.
-func NewReport(server string, r *Rollout, n Counts, now time.Time) *Report {
-	report := &Report{Kind: KindReport, Version: apiVersion, Metadata: Metadata{Name: server}}
+// NewAgentReport returns the report of a server on the groups of a rollout.
+func NewAgentReport(server string, r *Rollout, n Counts, now time.Time) *AgentReport {
+	report := &AgentReport{Kind: KindReport, Version: apiVersion, Metadata: Metadata{Name: server}}
 	report.Spec = ReportSpec{Timestamp: moment(now), Groups: make(map[string]ReportGroup)}
 	for i := range n.Groups {
 		versions := make(map[string]ReportCount)
@@ -74,13 +74,13 @@ func NewReport(server string, r *Rollout, n Counts, now time.Time) *Report {
 func ReportKey(server string) string { return KindReport + "/" + server }
 
 // GetKind implements Resource.
-func (r *Report) GetKind() string { return KindReport }
+func (r *AgentReport) GetKind() string { return KindReport }
 
 // GetMetadata implements Resource.
-func (r *Report) GetMetadata() *Metadata { return &r.Metadata }
+func (r *AgentReport) GetMetadata() *Metadata { return &r.Metadata }
 
 // Check implements Resource.
-func (r *Report) Check() error {
+func (r *AgentReport) Check() error {
 	if err := checkHead(r.Kind, KindReport, r.Version, r.Metadata, ""); err != nil {
 		return err
 	}

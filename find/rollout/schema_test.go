@@ -62,7 +62,7 @@ func TestResourcesAreAsTheSchemaSays(t *testing.T) {
 		}
 		seen++
 		check(h.rollout)
-		check(NewReport("find-1", h.rollout, h.counts(), h.now))
+		check(NewAgentReport("find-1", h.rollout, h.counts(), h.now))
 		if len(h.rollout.Status.Groups) > 0 {
 			hosts := h.counts().Groups[0].Eligible()
 			pages := newPlan(h.rollout, &h.rollout.Status.Groups[0], hosts, h.now).all(t, rand.Uint64)

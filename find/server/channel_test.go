@@ -11,7 +11,7 @@ func TestAChannelFollowsTheStore(t *testing.T) {
 	w := newStoreWorld(t)
 	clock := newClock()
 	c := w.control(clock, w.store)
-	told := func(want string) {
+	expect := func(want string) {
 		t.Helper()
 		c.stored.Refresh(t.Context())
 		v, critical := c.stored.Channel("dev")
@@ -19,18 +19,18 @@ func TestAChannelFollowsTheStore(t *testing.T) {
 			t.Errorf("the channel says %q; want %q", got, want)
 		}
 	}
-	told("")
+	expect("")
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
-	told("15.1.0") // the newest release, which hosts are told
+	expect("15.1.0") // the newest release, which hosts are told
 	w.write(scheduled)
 	c.tick()
-	told("") // it is not the turn of the group
+	expect("") // it is not the turn of the group
 	if window, ok := c.stored.Window("dev"); !ok || strings.Join(window.OnCalendar(), "") != "*-*-* 12:00,10,20,30,40,50:00 UTC" {
 		t.Errorf("the window is %+v", window)
 	}
 	clock.pass(time.Hour)
 	c.tick()
-	told("17.2.1")
+	expect("17.2.1")
 	w.write(strings.Replace(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"), "mode: enabled", "mode: suspended", 1))
-	told("")
+	expect("")
 }

@@ -72,7 +72,7 @@ func (m *mortal) Purge(ctx context.Context, now time.Time) (n int, err error) {
 // lives; no host is told a version that the rollout of the store does not name, and never are more hosts
 // of a plan on their way than it allows.
 func TestAServerKilledAtEachChange(t *testing.T) {
-	whole := tell(t, 0, false)
+	whole := runTale(t, 0, false)
 	if len(whole.steps) < 11 {
 		t.Fatalf("without a kill there are the steps %q", whole.steps)
 	}
@@ -83,7 +83,7 @@ func TestAServerKilledAtEachChange(t *testing.T) {
 				points++
 				t.Run(fmt.Sprintf("%d, after it %t", at, after), func(t *testing.T) {
 					t.Parallel()
-					if got := tell(t, at, after); !slices.Equal(got.steps, whole.steps) {
+					if got := runTale(t, at, after); !slices.Equal(got.steps, whole.steps) {
 						t.Errorf("the steps are\n%s\nwant\n%s", strings.Join(got.steps, "\n"), strings.Join(whole.steps, "\n"))
 					}
 				})
@@ -117,7 +117,7 @@ func groupOf(i int) string { return []string{"dev", "prod"}[min(i/3, 1)] }
 
 const taleHosts = 7
 
-func tell(t *testing.T, at int, after bool) *tale {
+func runTale(t *testing.T, at int, after bool) *tale {
 	s := &tale{t: t, w: newStoreWorld(t)}
 	s.w.options.Log = slog.New(slog.DiscardHandler)
 	s.m = &mortal{Store: s.w.store, left: at, after: after}

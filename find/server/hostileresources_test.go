@@ -134,7 +134,7 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 	if len(cases) < 80 { // and 120 reports
 		t.Errorf("there are %d cases", len(cases))
 	}
-	before, told := w.everything(t), stored.AnswerTo(rollout.Query{Group: "dev"})
+	before, was := w.everything(t), stored.AnswerTo(rollout.Query{Group: "dev"})
 	runtime.GC()
 	var start, end runtime.MemStats
 	runtime.ReadMemStats(&start)
@@ -156,8 +156,8 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 	if grown := int64(end.HeapAlloc) - int64(start.HeapAlloc); grown > 8<<20 {
 		t.Errorf("%d bytes of memory stay", grown)
 	}
-	if got := stored.AnswerTo(rollout.Query{Group: "dev"}); got != told {
-		t.Errorf("hosts are told %+v, and before %+v", got, told)
+	if got := stored.AnswerTo(rollout.Query{Group: "dev"}); got != was {
+		t.Errorf("hosts are told %+v, and before %+v", got, was)
 	}
 }
 

@@ -19,12 +19,12 @@ func TestAServerPublishesItsReport(t *testing.T) {
 	c := newClock()
 	r := w.reporting(c, w.options.Store)
 	p := r.publisher("find-1")
-	get := func(name string) (*rollout.Report, error) {
+	get := func(name string) (*rollout.AgentReport, error) {
 		one, err := r.stored.Get(t.Context(), rollout.KindReport, name)
 		if err != nil {
 			return nil, err
 		}
-		return one.(*rollout.Report), nil
+		return one.(*rollout.AgentReport), nil
 	}
 	publish := func(p *driver.Publisher) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestReportsOfSeveralServersAreSummed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, one := range all {
-				report, is := one.(*rollout.Report)
+				report, is := one.(*rollout.AgentReport)
 				if !is {
 					continue
 				}
@@ -147,7 +147,7 @@ func kindsOf(list []rollout.Resource) (text string) {
 	return text
 }
 
-func keysOf(records []store.Record) (text string) {
+func keysOf(records []store.HistoryEntry) (text string) {
 	for _, r := range records {
 		text += r.Key + " "
 	}
@@ -160,7 +160,7 @@ func TestTheNameOfAServer(t *testing.T) {
 		if got != want {
 			t.Errorf("%q makes %q; want %q", hostname, got, want)
 		}
-		r := rollout.NewReport(got, &rollout.Rollout{}, rollout.Counts{}, time.Now())
+		r := rollout.NewAgentReport(got, &rollout.Rollout{}, rollout.Counts{}, time.Now())
 		if err := r.Check(); err != nil {
 			t.Errorf("%q: %v", got, err)
 		}

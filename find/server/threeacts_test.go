@@ -257,8 +257,8 @@ func (a *acts) reports() {
 		switch {
 		case answer.AutoUpdate && outcome == 0:
 			a.said[i]++
-			told, say := edit, verdict(a.said[i])
-			edit = func(b *find.Heartbeat) { told(b); say(b) }
+			before, say := edit, verdict(a.said[i])
+			edit = func(b *find.Heartbeat) { before(b); say(b) }
 			a.covered["verdict"]++
 		case answer.AutoUpdate && outcome < 3:
 			a.version[i] = rollout.Semver(answer.Version)

@@ -59,8 +59,8 @@ func (h *host) within(limit time.Duration) time.Duration {
 }
 
 // report has the server take a heartbeat.
-func (h *host) report(w *world, told rollout.Semver) {
-	h.reports.Take(rollout.Heartbeat{HostID: h.id, Hostname: h.name, Group: h.group, Version: h.version, Told: told, Outcome: h.outcome},
+func (h *host) report(w *world, answer rollout.Semver) {
+	h.reports.Take(rollout.Heartbeat{HostID: h.id, Hostname: h.name, Group: h.group, Version: h.version, Told: answer, Outcome: h.outcome},
 		w.now)
 }
 
@@ -69,11 +69,11 @@ func (h *host) poll(w *world) {
 	a := w.snapshot.Find(rollout.Query{Group: h.group, Host: h.id}, w.now)
 	next := w.scenario.Poll + h.within(w.scenario.Spread)
 	if !a.AutoUpdate || a.Version == h.version || a.Version == h.failed && w.now.Before(h.retry) {
-		told := rollout.Semver("")
+		answer := rollout.Semver("")
 		if a.AutoUpdate {
-			told = a.Version
+			answer = a.Version
 		}
-		h.report(w, told)
+		h.report(w, answer)
 		h.at = w.now.Add(next)
 		return
 	}

@@ -33,7 +33,7 @@ type world struct {
 	snapshot *rollout.Snapshot
 	fleet    *fleet
 	queue    queue
-	report   *Report
+	timeline *Timeline
 
 	examples map[string]int
 	quarters map[string]int // of a group's hosts that are on the target
@@ -43,13 +43,13 @@ type world struct {
 }
 
 // Run tries a scenario, which must pass its Check. It ends early with ctx.
-func Run(ctx context.Context, s Scenario) (*Report, error) {
+func Run(ctx context.Context, s Scenario) (*Timeline, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	s.Begin = s.Begin.UTC().Truncate(time.Second)
 	w := &world{
-		scenario: &s, now: s.Begin.Add(-known), plans: make(map[string]*rollout.Index), report: &Report{Events: []Event{}},
+		scenario: &s, now: s.Begin.Add(-known), plans: make(map[string]*rollout.Index), timeline: &Timeline{Events: []Event{}},
 		examples: make(map[string]int), quarters: make(map[string]int), rules: make(map[string]*RuleUse), pointed: make(map[string]bool),
 	}
 	w.fleet = newFleet(&s, slices.Sorted(maps.Keys(s.Hosts)))
@@ -67,24 +67,24 @@ func Run(ctx context.Context, s Scenario) (*Report, error) {
 		if err := w.tick(); err != nil {
 			return nil, err
 		}
-		if len(s.begun) > 0 && len(w.report.Events) == 1 && !w.resumed {
+		if len(s.begun) > 0 && len(w.timeline.Events) == 1 && !w.resumed {
 			w.resumed = true
 			w.resume()
 		}
-		if w.report.Why = w.over(end); w.report.Why != "" {
+		if w.timeline.Why = w.over(end); w.timeline.Why != "" {
 			break
 		}
 		w.hostsUntil(w.now.Add(w.step()))
 	}
-	w.report.Ended = w.now
-	w.report.End = rollout.Survey(w.scene())
+	w.timeline.Ended = w.now
+	w.timeline.End = rollout.Survey(w.scene())
 	for _, use := range w.rules {
-		w.report.Rules = append(w.report.Rules, *use)
+		w.timeline.Rules = append(w.timeline.Rules, *use)
 	}
-	slices.SortFunc(w.report.Rules, func(a, b RuleUse) int {
-		return cmp.Or(indexOf(w.report.Events, a.Reason)-indexOf(w.report.Events, b.Reason), cmp.Compare(a.Rule, b.Rule))
+	slices.SortFunc(w.timeline.Rules, func(a, b RuleUse) int {
+		return cmp.Or(indexOf(w.timeline.Events, a.Reason)-indexOf(w.timeline.Events, b.Reason), cmp.Compare(a.Rule, b.Rule))
 	})
-	return w.report, nil
+	return w.timeline, nil
 }
 
 // indexOf orders rules by when they were first used.
@@ -141,7 +141,7 @@ func (w *world) tick() error {
 // take makes the result of a tick or an order what there is.
 func (w *world) take(result rollout.Result) error {
 	for _, step := range result.Steps {
-		w.tell(step)
+		w.addEvent(step)
 	}
 	for _, plan := range result.Plans {
 		index, err := rollout.NewIndex(plan.Hosts)
@@ -160,7 +160,7 @@ func (w *world) take(result rollout.Result) error {
 
 func (w *world) add(e Event) {
 	e.Time = w.now
-	w.report.Events = append(w.report.Events, e)
+	w.timeline.Events = append(w.timeline.Events, e)
 }
 
 // say is an example of what hosts do.
@@ -175,8 +175,8 @@ func (w *world) say(group, what string) {
 	}
 }
 
-// tell notes a step of the engine and the rule that it is by.
-func (w *world) tell(s rollout.Step) {
+// addEvent adds a step of the engine and the rule that it is by.
+func (w *world) addEvent(s rollout.Step) {
 	e := Event{Group: s.Group, Reason: s.Reason, step: s}
 	switch {
 	case s.Group == "":

@@ -26,7 +26,7 @@ func scenario(t *testing.T, agents string, hosts map[string]int) Scenario {
 	}
 }
 
-func run(t *testing.T, s Scenario) *Report {
+func run(t *testing.T, s Scenario) *Timeline {
 	t.Helper()
 	r, err := Run(t.Context(), s)
 	if err != nil {
@@ -36,7 +36,7 @@ func run(t *testing.T, s Scenario) *Report {
 }
 
 // steps are those of the engine, in short.
-func steps(r *Report) string {
+func steps(r *Timeline) string {
 	var list []string
 	for _, e := range r.Events {
 		if e.Reason != "" && e.Group != "" {

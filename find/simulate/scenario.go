@@ -82,8 +82,8 @@ func (s *Scenario) Check() error {
 	return nil
 }
 
-// Report is what happened.
-type Report struct {
+// Timeline is the events of a simulation and how it ended.
+type Timeline struct {
 	Events []Event   `json:"events"`
 	Rules  []RuleUse `json:"rules"`
 	// End is the rollout when nothing more happened by itself, or the time was over.

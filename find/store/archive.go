@@ -11,7 +11,7 @@ import (
 type Archive struct {
 	ID       string
 	Revision Revision
-	History  []Record // the newest first
+	History  []HistoryEntry // the newest first
 	// Each calls f for all items, in the order of their keys, until it returns an error.
 	Each func(f func(Archived) error) error
 }

@@ -127,7 +127,7 @@ type Facts struct {
 	Count    int    // of items
 	Items    []Item // those that were asked for
 	// History is the newest records, the newest first: as many as a Store keeps.
-	History []Record
+	History []HistoryEntry
 }
 
 // Inspect reads a file that Backup has made, or another copy of a store, and checks all

@@ -69,7 +69,7 @@ func TestEveryDecisionIsInTheHistory(t *testing.T) {
 	if _, err := s.Commit(ctx, Change{Writes: []Write{{Key: "a", Based: 2, Do: Remove}}, Audit: Audit{Time: when, Who: "engine", What: "expire"}}); err != nil {
 		t.Fatal(err)
 	}
-	want := []Record{{Audit{when, "engine", "expire", ""}, "a", 2, None}, {audit, "a", None, 1}}
+	want := []HistoryEntry{{Audit{when, "engine", "expire", ""}, "a", 2, None}, {audit, "a", None, 1}}
 	for _, s := range []*SQLite{s, openStore(t, path)} {
 		if got, err := s.History(ctx, 10); err != nil || !slices.Equal(got, want) {
 			t.Errorf("got  %v, %v\nwant %v", got, err, want)

@@ -47,7 +47,7 @@ func newDisk(t *testing.T) *disk {
 	return d
 }
 
-func (d *disk) note(w deed) {
+func (d *disk) add(w deed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w.data = slices.Clone(w.data)
@@ -77,16 +77,16 @@ func (d *disk) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, v
 	if err != nil || name == nil {
 		return f, flags, err
 	}
-	d.note(deed{what: "create", path: name.String()})
+	d.add(deed{what: "create", path: name.String()})
 	return &recorded{f, d, name.String(), d.files[name.String()]}, flags, nil
 }
 
 func (d *disk) Delete(path string, syncDir bool) error {
 	err := d.VFSFilename.Delete(path, syncDir)
 	if err == nil {
-		d.note(deed{what: "remove", path: path})
+		d.add(deed{what: "remove", path: path})
 		if syncDir {
-			d.note(deed{what: "sync names"})
+			d.add(deed{what: "sync names"})
 		}
 	}
 	return err
@@ -106,24 +106,24 @@ func (f *recorded) SharedMemory() vfs.SharedMemory {
 
 func (f *recorded) HasMoved() (bool, error) { return f.File.(vfs.FileHasMoved).HasMoved() }
 
-func (f *recorded) note(what string, offset int64, data []byte) {
-	f.disk.note(deed{what, f.path, f.number, offset, data})
+func (f *recorded) add(what string, offset int64, data []byte) {
+	f.disk.add(deed{what, f.path, f.number, offset, data})
 }
 
 func (f *recorded) WriteAt(p []byte, offset int64) (int, error) {
-	f.note("write", offset, p)
+	f.add("write", offset, p)
 	return f.File.WriteAt(p, offset)
 }
 
 func (f *recorded) Truncate(size int64) error {
-	f.note("truncate", size, nil)
+	f.add("truncate", size, nil)
 	return f.File.Truncate(size)
 }
 
 // What was written before a sync has begun is kept once it has ended.
 func (f *recorded) Sync(flags vfs.SyncFlag) error {
 	err := f.File.Sync(flags)
-	f.note("sync", 0, nil)
+	f.add("sync", 0, nil)
 	return err
 }
 

@@ -94,7 +94,7 @@ func changesOf(t *testing.T, d *disk, random *rand.Rand) []moment {
 	open := func() *SQLite {
 		s, err := openSQLite(t.Context(), path, t.Name())
 		if err == nil {
-			d.note(deed{what: "sync names"}) // which no file system of SQLite's is asked for
+			d.add(deed{what: "sync names"}) // which no file system of SQLite's is asked for
 			// Pages of the log before they are written to the file: often, and not after a thousand.
 			err = s.conn.Exec("PRAGMA wal_autocheckpoint = 12")
 		}

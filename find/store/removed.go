@@ -8,13 +8,13 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// beside are tables that stand beside those of the schema. A program that does not know them reads and writes the
+// extraTables are tables next to those of the schema. A program that does not know them reads and writes the
 // store all the same, and the triggers see what it removes: the schema has the number that it had.
 //
 // removed has the keys of what is not there any more, with a revision that is larger than that of the store before
 // the change, and not larger than that after it; under the empty key, which no item has, up to where it has
 // forgotten others.
-const beside = `
+const extraTables = `
 CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS removed (
 	key      TEXT    NOT NULL PRIMARY KEY,
@@ -36,7 +36,7 @@ func accompany(c *sqlite3.Conn) error {
 	if err != nil || there == 5 {
 		return err
 	}
-	if err := c.Exec(beside); err != nil {
+	if err := c.Exec(extraTables); err != nil {
 		return err
 	}
 	err = execute(c, "INSERT INTO identity SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM identity)", func(stmt *sqlite3.Stmt) error {

@@ -24,7 +24,7 @@ func remove(c *sqlite3.Conn, key string) error {
 	return execute(c, "DELETE FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindText(1, key) })
 }
 
-func record(c *sqlite3.Conn, r Record) error {
+func record(c *sqlite3.Conn, r HistoryEntry) error {
 	return execute(c, "INSERT INTO history (time, who, what, why, key, from_revision, to_revision) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 		func(stmt *sqlite3.Stmt) error {
 			return errors.Join(stmt.BindText(1, r.Time.UTC().Format(time.RFC3339Nano)), stmt.BindText(2, r.Who), stmt.BindText(3, r.What),
@@ -39,12 +39,12 @@ func forget(c *sqlite3.Conn) error {
 }
 
 // history returns the newest records, the newest first; at most limit.
-func history(c *sqlite3.Conn, limit int) (records []Record, err error) {
+func history(c *sqlite3.Conn, limit int) (records []HistoryEntry, err error) {
 	err = query(c, "SELECT time, who, what, why, key, from_revision, to_revision FROM history ORDER BY number DESC LIMIT ?1",
 		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(limit)) },
 		func(stmt *sqlite3.Stmt) bool {
 			at, _ := time.Parse(time.RFC3339Nano, stmt.ColumnText(0)) // as record has written it
-			records = append(records, Record{
+			records = append(records, HistoryEntry{
 				Audit{at, stmt.ColumnText(1), stmt.ColumnText(2), stmt.ColumnText(3)},
 				stmt.ColumnText(4), Revision(stmt.ColumnInt64(5)), Revision(stmt.ColumnInt64(6)),
 			})

@@ -188,7 +188,7 @@ func (s *SQLite) Commit(ctx context.Context, change Change) (revisions []Revisio
 				err = remove(c, w.Key)
 			}
 			if err == nil && change.Records(w) {
-				err = record(c, Record{change.Audit, w.Key, w.Based, after})
+				err = record(c, HistoryEntry{change.Audit, w.Key, w.Based, after})
 			}
 			if err != nil {
 				return now, err
@@ -245,7 +245,7 @@ func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err err
 }
 
 // History implements Store.
-func (s *SQLite) History(ctx context.Context, limit int) (records []Record, err error) {
+func (s *SQLite) History(ctx context.Context, limit int) (records []HistoryEntry, err error) {
 	err = s.do(ctx, func(c *sqlite3.Conn) error {
 		records, err = history(c, limit)
 		return err

@@ -9,7 +9,7 @@
 // A change that was acknowledged is on stable storage. One that was interrupted,
 // whether by a kill or by a power cut, is there as a whole or not at all.
 //
-// A change that says who makes it and why leaves a Record for each item that it
+// A change that says who makes it and why leaves an entry of the history for each item that it
 // changes, in the same transaction: there is no change without its record, and no
 // record of what did not happen.
 package store
@@ -63,7 +63,7 @@ type Store interface {
 	// Now returns the time by the store's own clock: it is the same for all servers.
 	Now(ctx context.Context) (time.Time, error)
 	// History returns the newest records, the newest first; at most limit.
-	History(ctx context.Context, limit int) ([]Record, error)
+	History(ctx context.Context, limit int) ([]HistoryEntry, error)
 }
 
 // Revision orders the changes of one store. No two changes have the same one, not
@@ -105,7 +105,7 @@ type Change struct {
 	Of Identity
 }
 
-// Records reports whether a write of the change leaves a Record.
+// Records reports whether a write of the change leaves an entry of the history.
 func (c Change) Records(w Write) bool {
 	return c.Audit.Who != "" && w.Do != Keep && !w.Unrecorded
 }
@@ -119,7 +119,7 @@ type Write struct {
 	Do    Do
 	// Expires is when Purge may remove the item; zero for never.
 	Expires time.Time
-	// Unrecorded leaves no Record of this item, whatever the change says: another item of
+	// Unrecorded leaves no HistoryEntry of this item, whatever the change says: another item of
 	// the change has one that says it all.
 	Unrecorded bool
 }
@@ -143,8 +143,8 @@ type Audit struct {
 	Why  string // the reason that was given; may be empty
 }
 
-// Record is a change of one item.
-type Record struct {
+// HistoryEntry is a change of one item.
+type HistoryEntry struct {
 	Audit
 	Key      string
 	From, To Revision // From is None for a new item, To is None for a removed one

@@ -28,12 +28,12 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 		fail(w, "history", err)
 		return
 	}
-	list := adminapi.History{Records: make([]adminapi.Record, 0, min(limit, len(records)))}
+	list := adminapi.History{Records: make([]adminapi.HistoryEntry, 0, min(limit, len(records)))}
 	for _, one := range records {
 		if key != "" && one.Key != key || len(list.Records) == limit {
 			continue
 		}
-		list.Records = append(list.Records, adminapi.Record{
+		list.Records = append(list.Records, adminapi.HistoryEntry{
 			Time: one.Time, Who: one.Who, What: one.What, Why: one.Why, Key: one.Key, From: int64(one.From), To: int64(one.To),
 		})
 	}

@@ -6,11 +6,11 @@ import (
 
 // History is who changed what, the newest first.
 type History struct {
-	Records []Record `json:"records"`
+	Records []HistoryEntry `json:"records"`
 }
 
-// Record is a change of one resource, host or token.
-type Record struct {
+// HistoryEntry is a change of one resource, host or token.
+type HistoryEntry struct {
 	Time time.Time `json:"time"`
 	Who  string    `json:"who"`           // such as "uid 0", or "engine"
 	What string    `json:"what"`          // the command, or the steps of the engine

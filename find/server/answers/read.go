@@ -36,7 +36,7 @@ func (s *Stored) Get(ctx context.Context, kind, name string) (rollout.Resource, 
 
 // isOld reports whether a resource is a report that says nothing any more.
 func (s *Stored) isOld(r rollout.Resource) bool {
-	report, ok := r.(*rollout.Report)
+	report, ok := r.(*rollout.AgentReport)
 	return ok && s.opts.Clock().Sub(report.Spec.Timestamp) > rollout.ReportLife
 }
 

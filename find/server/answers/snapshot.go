@@ -34,15 +34,15 @@ func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.A
 	if n.find == nil {
 		return n.base
 	}
-	told := n.find.Find(q, now)
+	answer := n.find.Find(q, now)
 	a := n.base
-	a.Version = string(told.Version)
-	a.Edition = n.editions[told.Version]
-	a.AutoUpdate = told.AutoUpdate && mayUpdate
-	a.RetryFailed = told.RetryFailed
-	a.GroupUnknown = q.Group != "" && !told.Matched && told.Group >= 0
-	if told.Jitter >= 0 {
-		a.Jitter = told.Jitter
+	a.Version = string(answer.Version)
+	a.Edition = n.editions[answer.Version]
+	a.AutoUpdate = answer.AutoUpdate && mayUpdate
+	a.RetryFailed = answer.RetryFailed
+	a.GroupUnknown = q.Group != "" && !answer.Matched && answer.Group >= 0
+	if answer.Jitter >= 0 {
+		a.Jitter = answer.Jitter
 	}
 	return a
 }

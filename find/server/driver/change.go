@@ -65,11 +65,11 @@ func (e *Engine) look(ctx context.Context, f func(seen)) error {
 		s.counts = n
 		f(s)
 	})
-	e.noteCounts(s.counts.Detached())
+	e.setCounts(s.counts.Detached())
 	return nil
 }
 
-func (e *Engine) noteCounts(n rollout.Counts) {
+func (e *Engine) setCounts(n rollout.Counts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.status.Counts = n

@@ -62,7 +62,7 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	if len(servers) == 0 || slices.Contains(servers, p.Name) {
 		n = p.Fleet.CountsOfShare(current, p.Name, servers, now)
 	}
-	value, err := rollout.JSON(rollout.NewReport(p.Name, current, n, now))
+	value, err := rollout.JSON(rollout.NewAgentReport(p.Name, current, n, now))
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (p *Publisher) servers(ctx context.Context, now time.Time) (names []string,
 		if err != nil || len(list) != 1 {
 			continue // of another version: nobody reads it here
 		}
-		if r, is := list[0].(*rollout.Report); is && now.Sub(r.Spec.Timestamp).Abs() <= rollout.ReportLife {
+		if r, is := list[0].(*rollout.AgentReport); is && now.Sub(r.Spec.Timestamp).Abs() <= rollout.ReportLife {
 			names = append(names, r.Metadata.Name)
 		}
 	}

@@ -62,7 +62,7 @@ func NewAsked(clock func() time.Time, named func(group string) bool) *Asked {
 }
 
 // Count counts a question and the version that was the answer at a moment.
-func (a *Asked) Count(q rollout.Query, told string, now time.Time) {
+func (a *Asked) Count(q rollout.Query, version string, now time.Time) {
 	var hash uint64
 	if q.Host != "" {
 		hash = maphash.String(a.seed, q.Host)
@@ -82,10 +82,10 @@ func (a *Asked) Count(q rollout.Query, told string, now time.Time) {
 		}
 	}
 	g.questions++
-	n := g.versions[rollout.Semver(told)]
+	n := g.versions[rollout.Semver(version)]
 	if n == nil && len(g.versions) < maxAskedVersions {
 		n = new(int64)
-		g.versions[rollout.Semver(told)] = n
+		g.versions[rollout.Semver(version)] = n
 	}
 	if n != nil {
 		*n++

@@ -270,7 +270,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	}
 	before := e
 	e.Sequence = uint32(b.Sequence)
-	noteBoot(&e, b.BootID, now)
+	detectClone(&e, b.BootID, now)
 	if e.Cloned {
 		// Nobody knows which of the hosts this is. What the last one said before
 		// stays.
@@ -302,10 +302,10 @@ func matters(before, after fleet.Entry) bool {
 	return before != after
 }
 
-// noteBoot finds out whether there are several hosts with one secret: boots do not
+// detectClone finds out whether there are several hosts with one secret: boots do not
 // come back, but where two hosts take turns. The mark goes when one of them has not
 // been heard of for as long as a host counts as present.
-func noteBoot(e *fleet.Entry, boot string, now time.Time) {
+func detectClone(e *fleet.Entry, boot string, now time.Time) {
 	if boot == "" {
 		return
 	}

@@ -18,7 +18,7 @@ type joinRate struct {
 	count  map[string]int
 }
 
-func (r *joinRate) note(token string, now time.Time) {
+func (r *joinRate) add(token string, now time.Time) {
 	if minute := now.Truncate(time.Minute); !r.minute.Equal(minute) {
 		r.minute, r.count = minute, make(map[string]int)
 	}

@@ -159,7 +159,7 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	e.Revision = int64(revisions[1])
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.keep.joined.note(name, now)
+	f.keep.joined.add(name, now)
 	f.table.Put(&e)
 	return nil
 }

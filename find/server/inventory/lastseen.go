@@ -46,7 +46,7 @@ func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 		}
 		if seen.Full() {
 			add(&seen)
-			seen.Numbers, seen.Odd = nil, nil
+			seen.Numbers, seen.Unusual = nil, nil
 		}
 		return true
 	})

@@ -25,7 +25,7 @@ func (f *Fleet) loadPatiently(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		f.noteTrouble(err)
+		f.setFailing(err)
 		if !failing && ctx.Err() == nil {
 			f.opts.Log.Error("the hosts of the store cannot be loaded: no report is taken, and no group goes on", "error", err)
 		}
@@ -52,7 +52,7 @@ func (f *Fleet) load(ctx context.Context) error {
 		revision, err := f.opts.Store.Scan(ctx, prefix, func(item store.Item) bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.note(item.Key, f.takeItem(item))
+			f.setTrouble(item.Key, f.takeItem(item))
 			return true
 		})
 		if first {
@@ -84,7 +84,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	}
 	f.loading.Store(false)
 	close(f.loaded)
-	f.noteTrouble(nil)
+	f.setFailing(nil)
 	f.opts.Log.Info("loaded the hosts of the store", "hosts", f.table.Len(), "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
@@ -133,7 +133,7 @@ func (f *Fleet) Trouble() error {
 	return nil
 }
 
-func (f *Fleet) noteTrouble(err error) {
+func (f *Fleet) setFailing(err error) {
 	if err == nil {
 		f.failing.Store(nil)
 		return

@@ -39,7 +39,7 @@ type Reports struct {
 	arriving arriving
 	mu       sync.Mutex
 	refused  int // since the log said so
-	told     time.Time
+	logged   time.Time
 }
 
 // NewReports returns what takes reports into a fleet.
@@ -202,12 +202,12 @@ func (s *Reports) refuse(w http.ResponseWriter, r *http.Request, status int, sai
 	}
 	s.mu.Lock()
 	s.refused++
-	count, tell := s.refused, time.Since(s.told) >= refusedEvery
-	if tell {
-		s.refused, s.told = 0, time.Now()
+	count, log := s.refused, time.Since(s.logged) >= refusedEvery
+	if log {
+		s.refused, s.logged = 0, time.Now()
 	}
 	s.mu.Unlock()
-	if tell {
+	if log {
 		s.log.Warn("reports of hosts are refused", "count", count, "last_status", status, "last_error", said.Error, "last_from", r.RemoteAddr)
 	}
 	parts.Reply(w, status, said)

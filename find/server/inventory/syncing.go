@@ -122,7 +122,7 @@ func (f *Fleet) Sync(ctx context.Context) (err error) {
 		all := true
 		f.mu.Lock()
 		for i, item := range items {
-			f.note(item.Key, f.takeItem(item))
+			f.setTrouble(item.Key, f.takeItem(item))
 			all = all && (i < changesAtOnce-1 || item.Removed)
 		}
 		if all {
@@ -153,8 +153,8 @@ func (f *Fleet) hear(began time.Time) {
 	f.takeHeld(f.opts.Clock())
 }
 
-// note keeps why an item of the store is not among what is known; nil where it is.
-func (f *Fleet) note(key string, err error) {
+// setTrouble keeps why an item of the store is not among what is known; nil where it is.
+func (f *Fleet) setTrouble(key string, err error) {
 	if err == nil {
 		delete(f.trouble, key)
 		return
@@ -250,7 +250,7 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 		}
 		err := f.Tick(ctx)
 		if !f.loading.Load() && ctx.Err() == nil {
-			f.noteTrouble(err)
+			f.setFailing(err)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -100,8 +100,8 @@ func reason(err error) error {
 	return err
 }
 
-// tell answers 200 if all parts work, and 503 if not.
-func tell(w http.ResponseWriter, parts []part) {
+// writeHealth answers 200 if all parts work, and 503 if not.
+func writeHealth(w http.ResponseWriter, parts []part) {
 	var b strings.Builder
 	code := http.StatusOK
 	for _, p := range parts {

@@ -90,7 +90,7 @@ func New(opts Options) *Metrics {
 		}, []string{"result"}),
 	}
 	m.engine.clock, m.kept.clock = opts.Clock, opts.Clock
-	m.registry.MustRegister(m.requests, m.reports, m.store, m.failed, m.posts, newState(m), collectors.NewGoCollector())
+	m.registry.MustRegister(m.requests, m.reports, m.store, m.failed, m.posts, newGaugeCollector(m), collectors.NewGoCollector())
 	for _, result := range results {
 		m.reports.WithLabelValues(result)
 	}
@@ -110,7 +110,7 @@ func (m *Metrics) From(s Sources) { m.sources = s }
 func (m *Metrics) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { tell(w, m.live()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { tell(w, m.ready()) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, m.live()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, m.ready()) })
 	return mux
 }

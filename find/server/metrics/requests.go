@@ -69,7 +69,7 @@ func (m *Metrics) Count(next http.Handler) http.Handler {
 	}
 	count(otherEndpoint)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answered := &answer{ResponseWriter: w, code: http.StatusOK}
+		answered := &statusWriter{ResponseWriter: w, code: http.StatusOK}
 		defer func() {
 			endpoint := endpointOf(r.URL.Path)
 			at := slices.Index(codes, answered.code)
@@ -94,18 +94,18 @@ func endpointOf(path string) string {
 	return otherEndpoint
 }
 
-// answer remembers the status code of an answer.
-type answer struct {
+// statusWriter remembers the status code of an answer.
+type statusWriter struct {
 	http.ResponseWriter
 	code int
 }
 
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *statusWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *answer) WriteHeader(code int) {
+func (a *statusWriter) WriteHeader(code int) {
 	a.code = code
 	a.ResponseWriter.WriteHeader(code)
 }
 
 // ReadFrom keeps sendfile(2) for downloads.
-func (a *answer) ReadFrom(src io.Reader) (int64, error) { return io.Copy(a.ResponseWriter, src) }
+func (a *statusWriter) ReadFrom(src io.Reader) (int64, error) { return io.Copy(a.ResponseWriter, src) }

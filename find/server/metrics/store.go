@@ -85,7 +85,7 @@ func (s *measured) Purge(ctx context.Context, now time.Time) (int, error) {
 	return removed, err
 }
 
-func (s *measured) History(ctx context.Context, limit int) ([]store.Record, error) {
+func (s *measured) History(ctx context.Context, limit int) ([]store.HistoryEntry, error) {
 	began := time.Now()
 	records, err := s.store.History(ctx, limit)
 	s.done("history", began, err)

@@ -52,11 +52,11 @@ func (n *Notifier) lookBlocked(ctx context.Context) {
 		b.id, b.recorded, b.posts = rand.Text(), false, make(map[string]*direct)
 		b.notice = &rollout.Notice{Kind: rollout.NoticeBlocked, Time: now.UTC(), Server: n.opts.Server, Blocked: lines}
 	}
-	told := b.recorded || b.over(hooks)
-	if told && len(lines) == 0 {
+	given := b.recorded || b.over(hooks)
+	if given && len(lines) == 0 {
 		b.notice = nil
 	}
-	if told {
+	if given {
 		return
 	}
 	if n.recordBlocked(ctx) == nil {
@@ -76,7 +76,7 @@ func (n *Notifier) lookBlocked(ctx context.Context) {
 func (n *Notifier) hooksFor(kind rollout.NoticeKind) (list []*rollout.Notify) {
 	_, hooks := n.known()
 	for _, h := range hooks {
-		if slices.Contains(h.hook.Spec.Kinds, kind) && !h.state.stopped(h.hook) {
+		if slices.Contains(h.hook.Spec.Kinds, kind) && !h.delivery.stopped(h.hook) {
 			list = append(list, h.hook)
 		}
 	}

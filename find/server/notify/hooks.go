@@ -33,7 +33,7 @@ type Hook struct {
 func (n *Notifier) Hooks() (list []Hook) {
 	_, hooks := n.known()
 	for name, h := range hooks {
-		s := h.state
+		s := h.delivery
 		one := Hook{
 			Name: name, Address: shown(h.hook), Kinds: h.hook.Spec.Kinds, Waiting: len(s.Waiting), Delivered: s.Delivered,
 			Failing: s.Failing, Error: s.Error, GivenUp: s.GivenUp, LastGivenUp: s.LastGivenUp,
@@ -105,7 +105,7 @@ func (n *Notifier) Test(ctx context.Context, name string) error {
 	if o.result != Delivered {
 		return &UndeliveredError{o.err}
 	}
-	s, err := n.state(ctx, h)
+	s, err := n.delivery(ctx, h)
 	if err != nil || s.Gone.IsZero() {
 		return nil // the state of what is told besides is another matter
 	}

@@ -67,8 +67,8 @@ type Notifier struct {
 
 // known is a webhook as it was read last.
 type known struct {
-	hook  *rollout.Notify
-	state state
+	hook     *rollout.Notify
+	delivery delivery
 }
 
 // New returns a Notifier that does nothing until it is run.
@@ -132,7 +132,7 @@ func (n *Notifier) look(ctx context.Context) error {
 	}
 	list, hooks := n.known()
 	for name, h := range hooks {
-		if !h.state.stopped(h.hook) && h.state.wants(list, now) {
+		if !h.delivery.stopped(h.hook) && h.delivery.wants(list, now) {
 			n.work(name, func() { n.serve(ctx, h.hook) })
 		}
 	}
@@ -192,8 +192,8 @@ func (n *Notifier) read(ctx context.Context) error {
 			n.forget(ctx, items, item)
 			continue
 		}
-		if h.state, err = parseState(item); err != nil {
-			h.state = begin(h.hook)
+		if h.delivery, err = parseDelivery(item); err != nil {
+			h.delivery = begin(h.hook)
 		}
 		hooks[name] = h
 	}
@@ -205,11 +205,11 @@ func (n *Notifier) read(ctx context.Context) error {
 
 // forget removes the state of a webhook that was removed. One of the same name begins
 // without it.
-func (n *Notifier) forget(ctx context.Context, hooks []store.Item, state store.Item) {
-	key := rollout.NotifyKey(state.Key[len(statePrefix):])
+func (n *Notifier) forget(ctx context.Context, hooks []store.Item, delivery store.Item) {
+	key := rollout.NotifyKey(delivery.Key[len(statePrefix):])
 	if slices.ContainsFunc(hooks, func(i store.Item) bool { return i.Key == key }) {
 		return
 	}
 	// Another server may be faster.
-	_ = n.opts.Store.Delete(ctx, state.Key, state.Revision)
+	_ = n.opts.Store.Delete(ctx, delivery.Key, delivery.Revision)
 }

@@ -71,8 +71,8 @@ func (n *Notifier) serveOne(ctx context.Context, h *rollout.Notify) (again bool,
 }
 
 // turn returns the state of a webhook if it is this server's turn to post to it, else nil.
-func (n *Notifier) turn(ctx context.Context, h *rollout.Notify) (*state, time.Time, error) {
-	s, err := n.state(ctx, h)
+func (n *Notifier) turn(ctx context.Context, h *rollout.Notify) (*delivery, time.Time, error) {
+	s, err := n.delivery(ctx, h)
 	if err != nil || s.stopped(h) {
 		return nil, time.Time{}, err
 	}
@@ -88,7 +88,7 @@ func (n *Notifier) turn(ctx context.Context, h *rollout.Notify) (*state, time.Ti
 
 // claim takes the lease for the oldest event that is due, and returns its id. Without such
 // an event, it returns no id and gives up the lease.
-func (n *Notifier) claim(ctx context.Context, h *rollout.Notify, s *state, now time.Time) (id string, err error) {
+func (n *Notifier) claim(ctx context.Context, h *rollout.Notify, s *delivery, now time.Time) (id string, err error) {
 	cursor := s.Cursor
 	list, _ := n.known()
 	if dropped := s.take(list, h, now); dropped > 0 {
@@ -110,7 +110,7 @@ func (n *Notifier) claim(ctx context.Context, h *rollout.Notify, s *state, now t
 // record writes what came of a post. If it cannot be written, this server remembers it and
 // writes it with its next look, within the lease: an event that the receiver has taken is
 // posted again only after a kill, or if the store fails until the lease or the server ends.
-func (n *Notifier) record(ctx context.Context, h *rollout.Notify, s *state, p posted) (again bool, err error) {
+func (n *Notifier) record(ctx context.Context, h *rollout.Notify, s *delivery, p posted) (again bool, err error) {
 	kept, stop := outlive(ctx, recordTime)
 	defer stop()
 	for {
@@ -131,14 +131,14 @@ func (n *Notifier) record(ctx context.Context, h *rollout.Notify, s *state, p po
 		}
 		if err == nil {
 			n.forgetUnrecorded(h)
-			n.tell(h, p, result, wasFailing)
+			n.logResult(h, p, result, wasFailing)
 			return again, nil
 		}
 		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict {
 			return false, n.remember(h, p, err)
 		}
 		// Somebody has written the state meanwhile, such as "notify test".
-		read, err := n.state(kept, h)
+		read, err := n.delivery(kept, h)
 		if err != nil {
 			return false, n.remember(h, p, err)
 		}
@@ -147,7 +147,7 @@ func (n *Notifier) record(ctx context.Context, h *rollout.Notify, s *state, p po
 }
 
 // release gives up the lease after a post that was cut.
-func (n *Notifier) release(ctx context.Context, h *rollout.Notify, s *state) error {
+func (n *Notifier) release(ctx context.Context, h *rollout.Notify, s *delivery) error {
 	kept, stop := outlive(ctx, recordTime)
 	defer stop()
 	s.Lease = lease{}
@@ -190,8 +190,8 @@ func outlive(ctx context.Context, by time.Duration) (context.Context, context.Ca
 	return late, func() { stop(); cancel() }
 }
 
-// tell counts what came of a post, and logs what changes for people.
-func (n *Notifier) tell(h *rollout.Notify, p posted, result Result, wasFailing bool) {
+// logResult counts what came of a post, and logs what changes for people.
+func (n *Notifier) logResult(h *rollout.Notify, p posted, result Result, wasFailing bool) {
 	n.opts.Delivered(result)
 	log := n.opts.Log.With("webhook", h.Metadata.Name)
 	switch {
@@ -222,16 +222,16 @@ func (n *Notifier) postNotice(ctx context.Context, h *rollout.Notify, id string,
 	return n.post(ctx, h, id, content, now), nil
 }
 
-// state reads the state of a webhook.
-func (n *Notifier) state(ctx context.Context, h *rollout.Notify) (state, error) {
+// delivery reads the state of a webhook.
+func (n *Notifier) delivery(ctx context.Context, h *rollout.Notify) (delivery, error) {
 	item, err := n.opts.Store.Get(ctx, statePrefix+h.Metadata.Name)
 	if errors.Is(err, store.ErrNotFound) {
 		return begin(h), nil
 	}
 	if err != nil {
-		return state{}, err
+		return delivery{}, err
 	}
-	s, err := parseState(item)
+	s, err := parseDelivery(item)
 	if err != nil {
 		// What cannot be understood is replaced, or the webhook would be silent for ever.
 		s = begin(h)
@@ -241,7 +241,7 @@ func (n *Notifier) state(ctx context.Context, h *rollout.Notify) (state, error) 
 }
 
 // keep writes the state, if nobody else has meanwhile.
-func (n *Notifier) keep(ctx context.Context, name string, s *state) error {
+func (n *Notifier) keep(ctx context.Context, name string, s *delivery) error {
 	value, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (n *Notifier) keep(ctx context.Context, name string, s *state) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h, there := n.hooks[name]; there {
-		h.state = *s
+		h.delivery = *s
 		n.hooks[name] = h
 	}
 	return nil

@@ -83,7 +83,7 @@ func (p *page) act(w http.ResponseWriter, v *visit) {
 		return
 	}
 	p.opts.Log.Info("somebody used a button of the page", "verb", a.Verb, "group", a.Group, "token", v.Token)
-	v.session.note(strings.TrimSpace("Done: " + a.Label + " " + a.Group))
+	v.session.setNotice(strings.TrimSpace("Done: " + a.Label + " " + a.Group))
 	http.Redirect(w, v.Request, Path, http.StatusSeeOther)
 }
 

@@ -62,7 +62,7 @@ func (a *api) raw(v *visit, method, path string, body any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := answer{header: make(http.Header), status: http.StatusOK}
+	reply := response{header: make(http.Header), status: http.StatusOK}
 	a.handler.ServeHTTP(&reply, req)
 	if reply.status == http.StatusOK {
 		return reply.body.Bytes(), nil
@@ -74,14 +74,14 @@ func (a *api) raw(v *visit, method, path string, body any) ([]byte, error) {
 	return nil, &refusal{reply.status, console.Excerpt(said.Error, maxRefusal)}
 }
 
-// answer is the answer of a handler, in memory.
-type answer struct {
+// response is the response of a handler, in memory.
+type response struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter, as the others do.
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (r *response) Header() http.Header         { return r.header }
+func (r *response) WriteHeader(status int)      { r.status = status }
+func (r *response) Write(p []byte) (int, error) { return r.body.Write(p) }

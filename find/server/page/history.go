@@ -15,7 +15,7 @@ const (
 
 // historyView is who changed what, the newest first.
 type historyView struct {
-	Records []adminapi.Record
+	Records []adminapi.HistoryEntry
 	More    bool
 }
 

@@ -94,7 +94,7 @@ type hostView struct {
 	adminapi.Host
 	Why     adminapi.Why
 	Events  []event
-	Records []adminapi.Record
+	Records []adminapi.HistoryEntry
 	// Facts are what the host said of itself.
 	Facts [][2]string
 }

@@ -34,8 +34,8 @@ type session struct {
 	notice string
 }
 
-// note keeps what the next view says first.
-func (s *session) note(text string) {
+// setNotice keeps what the next view says first.
+func (s *session) setNotice(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notice = text

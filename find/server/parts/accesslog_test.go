@@ -30,7 +30,7 @@ func TestTheLogOfRequestsIsASample(t *testing.T) {
 			served := 0
 			next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ })
 			handler := logAccess(next, slog.New(slog.NewJSONHandler(&out, nil)), slog.LevelInfo, &sampler{now: func() time.Time { return now }})
-			sent, told := 0, 0
+			sent, logged := 0, 0
 			for second, rate := range tc.rates {
 				out.Reset()
 				latest := 0
@@ -50,7 +50,7 @@ func TestTheLogOfRequestsIsASample(t *testing.T) {
 					if err := decoder.Decode(&line); err != nil {
 						t.Fatal(err)
 					}
-					told += 1 + line.LeftOut
+					logged += 1 + line.LeftOut
 				}
 				if lines != tc.lines[second] {
 					t.Errorf("of %d requests in second %d, the log has %d; want %d", rate, second, lines, tc.lines[second])
@@ -73,8 +73,8 @@ func TestTheLogOfRequestsIsASample(t *testing.T) {
 			if err := json.Unmarshal(out.Bytes(), &last); err != nil {
 				t.Fatal(err)
 			}
-			if told+last.LeftOut != sent {
-				t.Errorf("the lines account for %d of %d requests", told+last.LeftOut, sent)
+			if logged+last.LeftOut != sent {
+				t.Errorf("the lines account for %d of %d requests", logged+last.LeftOut, sent)
 			}
 		})
 	}

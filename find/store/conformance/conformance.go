@@ -221,8 +221,8 @@ func oneWins(t *testing.T, one, other store.Store) {
 	}
 }
 
-// told are the changes since a revision, as words.
-func told(t *testing.T, s store.Store, prefix string, since store.Revision, limit int) (words []string, upTo store.Revision) {
+// changedSince are the changes since a revision, as words.
+func changedSince(t *testing.T, s store.Store, prefix string, since store.Revision, limit int) (words []string, upTo store.Revision) {
 	t.Helper()
 	items, upTo, err := s.Changes(ctx, prefix, since, limit)
 	if err != nil {
@@ -244,14 +244,14 @@ func told(t *testing.T, s store.Store, prefix string, since store.Revision, limi
 func changes(t *testing.T, one, other store.Store) {
 	a, b := put(t, one, "x/a", "1", store.None), put(t, one, "x/b", "1", store.None)
 	put(t, one, "y/c", "1", store.None)
-	all, since := told(t, other, "x/", store.None, 10)
+	all, since := changedSince(t, other, "x/", store.None, 10)
 	if !slices.Equal(all, []string{"x/a=1", "x/b=1"}) {
 		t.Errorf("from the beginning: %v", all)
 	}
 	want := func(words ...string) {
 		t.Helper()
 		var got []string
-		got, since = told(t, other, "x/", since, 10)
+		got, since = changedSince(t, other, "x/", since, 10)
 		if !slices.Equal(got, words) {
 			t.Errorf("told are %v; want %v", got, words)
 		}
@@ -274,12 +274,12 @@ func changes(t *testing.T, one, other store.Store) {
 		Do: store.Remove}, {Key: "x/d", Value: []byte("1")}}}); err != nil {
 		t.Fatal(err)
 	}
-	got, _ := told(t, other, "x/", since, 10)
+	got, _ := changedSince(t, other, "x/", since, 10)
 	if slices.Sort(got); !slices.Equal(got, []string{"-x/a", "-x/b", "x/d=1"}) {
 		t.Errorf("one change of three items: %v", got)
 	}
 	put(t, one, "x/soon", "1", store.None)
-	_, since = told(t, other, "x/", store.None, 100)
+	_, since = changedSince(t, other, "x/", store.None, 100)
 	if _, err := one.Commit(ctx, store.Change{Writes: []store.Write{{Key: "x/short", Value: []byte("1"), Expires: time.Unix(1000,
 		0)}}}); err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ type follower struct {
 func (f *follower) take(limit int) {
 	f.t.Helper()
 	for {
-		words, upTo := told(f.t, f.of, "k", f.since, limit)
+		words, upTo := changedSince(f.t, f.of, "k", f.since, limit)
 		for _, w := range words {
 			if key, removed := strings.CutPrefix(w, "-"); removed {
 				delete(f.known, key)

@@ -194,7 +194,7 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 }
 
 // History implements store.Store.
-func (s *Store) History(ctx context.Context, limit int) (records []store.Record, err error) {
+func (s *Store) History(ctx context.Context, limit int) (records []store.HistoryEntry, err error) {
 	err = s.do(ctx, operationLimit, func(ctx context.Context, c *pgxpool.Conn) error {
 		records, err = history(ctx, c, limit)
 		return err

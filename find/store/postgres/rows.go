@@ -235,13 +235,13 @@ func forgetRemoved(b *pgx.Batch) {
 		DELETE FROM teleport_find.removed WHERE revision <= (SELECT revision FROM oldest)`, store.MaxRemoved)
 }
 
-func history(ctx context.Context, q querier, limit int) ([]store.Record, error) {
+func history(ctx context.Context, q querier, limit int) ([]store.HistoryEntry, error) {
 	rows, err := q.Query(ctx, "SELECT time, who, what, why, key, from_revision, to_revision FROM teleport_find.history ORDER "+
 		"BY number DESC LIMIT $1", limit)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r store.Record, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r store.HistoryEntry, err error) {
 		at := ""
 		err = row.Scan(&at, &r.Who, &r.What, &r.Why, &r.Key, &r.From, &r.To)
 		r.Time, _ = time.Parse(time.RFC3339Nano, at) // as write has written it

@@ -8,14 +8,14 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// state serves the gauges.
-type state struct {
+// gaugeCollector serves the gauges.
+type gaugeCollector struct {
 	m            *Metrics
 	descriptions []*prometheus.Desc // of gauges, in their order
 }
 
-func newState(m *Metrics) *state {
-	s := &state{m: m}
+func newGaugeCollector(m *Metrics) *gaugeCollector {
+	s := &gaugeCollector{m: m}
 	for _, g := range gauges {
 		s.descriptions = append(s.descriptions, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", g.name), g.help, g.labels, nil))
 	}
@@ -23,14 +23,14 @@ func newState(m *Metrics) *state {
 }
 
 // Describe implements prometheus.Collector.
-func (s *state) Describe(to chan<- *prometheus.Desc) {
+func (s *gaugeCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range s.descriptions {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (s *state) Collect(to chan<- prometheus.Metric) {
+func (s *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 	now := s.m.reading()
 	for i, g := range gauges {
 		g.read(now, func(value float64, labels ...string) {

@@ -23,8 +23,8 @@ const (
 	maxWaiting = 500
 )
 
-// state is how a webhook does, in the store.
-type state struct {
+// delivery is how far the posts of a webhook are, in the store.
+type delivery struct {
 	// Cursor is the revision up to which events are in Waiting, or were posted.
 	Cursor  store.Revision `json:"cursor"`
 	Waiting []waiting      `json:"waiting,omitempty"`
@@ -58,9 +58,9 @@ type lease struct {
 }
 
 // begin is the state of a new webhook: it hears of what happens after it was written.
-func begin(h *rollout.Notify) state { return state{Cursor: store.Revision(h.Metadata.Revision)} }
+func begin(h *rollout.Notify) delivery { return delivery{Cursor: store.Revision(h.Metadata.Revision)} }
 
-func parseState(item store.Item) (s state, err error) {
+func parseDelivery(item store.Item) (s delivery, err error) {
 	if err = json.Unmarshal(item.Value, &s); err != nil {
 		err = fmt.Errorf("the store's %s is not one that this version understands: %w", item.Key, err)
 	}
@@ -69,29 +69,29 @@ func parseState(item store.Item) (s state, err error) {
 }
 
 // stopped reports whether the receiver wants nothing of the webhook as it is.
-func (s *state) stopped(h *rollout.Notify) bool {
+func (s *delivery) stopped(h *rollout.Notify) bool {
 	return !s.Gone.IsZero() && s.GoneAt == h.Metadata.Revision
 }
 
 // wants reports whether there is something to do for the webhook. The cursor passes events
 // of other kinds, too: they are not told when somebody wants their kind later.
-func (s *state) wants(list []notice, now time.Time) bool {
+func (s *delivery) wants(list []notice, now time.Time) bool {
 	isNew := func(n notice) bool { return n.at > s.Cursor }
 	return s.due(now) >= 0 || slices.ContainsFunc(list, isNew)
 }
 
 // due returns the place of the oldest event whose attempt is due, or -1.
-func (s *state) due(now time.Time) int {
+func (s *delivery) due(now time.Time) int {
 	return slices.IndexFunc(s.Waiting, func(w waiting) bool { return !w.Next.After(now) })
 }
 
 // waitsFor reports whether an event is to be posted.
-func (s *state) waitsFor(id string) bool {
+func (s *delivery) waitsFor(id string) bool {
 	return slices.ContainsFunc(s.Waiting, func(w waiting) bool { return w.ID == id })
 }
 
 // take puts new events into Waiting. It reports how many there was no room for.
-func (s *state) take(list []notice, h *rollout.Notify, now time.Time) (dropped int) {
+func (s *delivery) take(list []notice, h *rollout.Notify, now time.Time) (dropped int) {
 	for _, n := range list {
 		if n.at <= s.Cursor {
 			continue
@@ -109,7 +109,7 @@ func (s *state) take(list []notice, h *rollout.Notify, now time.Time) (dropped i
 }
 
 // record notes what came of a post.
-func (s *state) record(id string, o outcome, h *rollout.Notify, now time.Time) Result {
+func (s *delivery) record(id string, o outcome, h *rollout.Notify, now time.Time) Result {
 	at := slices.IndexFunc(s.Waiting, func(w waiting) bool { return w.ID == id })
 	if at < 0 {
 		return o.result
