@@ -37,7 +37,7 @@ type Want struct {
 // It reads the whole database, so it takes a while for a large one.
 func Check(ctx context.Context, dir string, w Want) (err error) {
 	defer contain(&err)
-	r, err := readRecord(dir)
+	r, err := readMetadata(dir)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 }
 
 // names are those of the backup and of the live database, see namesWith.
-func (w Want) names(ctx context.Context, dir string, r record) (then, now string, known bool) {
+func (w Want) names(ctx context.Context, dir string, r metadata) (then, now string, known bool) {
 	if w.Live == nil {
 		return "", "", false
 	}
@@ -73,7 +73,7 @@ func (w Want) names(ctx context.Context, dir string, r record) (then, now string
 // CheckWhole is Check for a backup of which is known that it is the right one.
 func (d *Database) CheckWhole(ctx context.Context, dir string) (err error) {
 	defer contain(&err)
-	r, err := d.record(dir)
+	r, err := d.metadata(dir)
 	if err != nil {
 		return err
 	}

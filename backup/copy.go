@@ -60,7 +60,7 @@ func copyOnline(ctx context.Context, path string, dst *os.File, progress func(do
 		// begin earlier.
 		writeBack(wal)
 		total := int64(b.PageCount()) * pageSize
-		tell(progress, total-int64(b.Remaining())*pageSize, total)
+		reportProgress(progress, total-int64(b.Remaining())*pageSize, total)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // the database, and whose name was not known when it was taken. After an error, to is for
 // the caller to remove.
 func CopyAs(from, to string, r version.Release) error {
-	rec, err := readRecord(from)
+	rec, err := readMetadata(from)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ func TestABackupBecomesTheOneOfAVersionThatIsKnownLater(t *testing.T) {
 	kept := host{db: h.db, dir: filepath.Join(t.TempDir(), "backup")}
 	must(t, CopyAs(h.dir, kept.dir, version.Release{Version: "15.1.0", Edition: wantOf("15.1.0").Edition}))
 	kept.wantBackup(t, "15.1.0", state{20, 1})
-	if r, err := readRecord(h.dir); err != nil || r.Version != "" {
+	if r, err := readMetadata(h.dir); err != nil || r.Version != "" {
 		t.Errorf("the first one is of version %q now, %v", r.Version, err)
 	}
 

@@ -47,21 +47,21 @@ func (d *Database) Knows(sum Sum, dirs ...string) {
 	}
 }
 
-// record is what there is to know of the backup in dir.
-func (d *Database) record(dir string) (record, error) {
+// metadata is what there is to know of the backup in dir.
+func (d *Database) metadata(dir string) (metadata, error) {
 	sum, ok := d.known[dir]
 	if !ok || sum.CRC32C == "" {
-		return readRecord(dir)
+		return readMetadata(dir)
 	}
 	if err := checkDir(dir); err != nil {
-		return record{}, invalid(dir, Damaged, "cannot be relied on: %v", err)
+		return metadata{}, invalid(dir, Damaged, "cannot be relied on: %v", err)
 	}
-	return record{Sum: sum}, nil
+	return metadata{Sum: sum}, nil
 }
 
 // copied is the path of the database in the backup in dir, see record.file.
 func (d *Database) copied(dir string) (string, error) {
-	r, err := d.record(dir)
+	r, err := d.metadata(dir)
 	if err != nil {
 		return "", err
 	}

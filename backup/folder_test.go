@@ -41,8 +41,8 @@ func newWatched(t *testing.T) watched {
 	return w
 }
 
-// told returns what the kernel told since the last call.
-func (w watched) told(t *testing.T) (events []string) {
+// since returns the kernel's events since the last call.
+func (w watched) since(t *testing.T) (events []string) {
 	t.Helper()
 	buf := make([]byte, 64<<10)
 	for {
@@ -103,7 +103,7 @@ func TestNoFileOutsideTheFirstFolderIsOpenedWhateverTakesItsPlace(t *testing.T) 
 					args = []string{self, h.dir, h.db}
 				}
 				done := false
-				outside.told(t)
+				outside.since(t)
 				r, err := trace.Run(t.Context(), trace.Command{
 					Argv: args, Env: append(os.Environ(), "BACKUP_TEST_ROLE="+tc.role), Lookups: true,
 				}, func(c trace.Call) trace.Action {
@@ -114,7 +114,7 @@ func TestNoFileOutsideTheFirstFolderIsOpenedWhateverTakesItsPlace(t *testing.T) 
 					return trace.GoOn()
 				})
 				must(t, err)
-				if events := outside.told(t); len(events) > 0 {
+				if events := outside.since(t); len(events) > 0 {
 					t.Errorf("exchanged before call %d: somebody was in root's folder: %q", at, events)
 				}
 				if done {

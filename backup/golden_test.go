@@ -14,7 +14,7 @@ import (
 func TestTheRecordOfABackupKeepsItsForm(t *testing.T) {
 	golden.Tags(t, "yaml", document{})
 	dir := t.TempDir()
-	r := record{
+	r := metadata{
 		Meta: Meta{Proxy: "mytenant.teleport.sh", Version: "15.1.1", Edition: version.Enterprise, Created: time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)},
 		Sum:  Sum{Size: 4096, CRC32C: "e3069283"},
 	}
@@ -29,7 +29,7 @@ func TestTheRecordOfABackupKeepsItsForm(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, metaName), append(data, "from_the_future: 1\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := readRecord(dir); err != nil || again != r {
+	if again, err := readMetadata(dir); err != nil || again != r {
 		t.Errorf("with a field that it does not know it is read as %+v, %v; want %+v", again, err, r)
 	}
 }

@@ -37,7 +37,7 @@ var noPowerCuts error
 // read returns what the backup in dir says of itself, without looking at its
 // database.
 func read(dir string) (Meta, error) {
-	r, err := readRecord(dir)
+	r, err := readMetadata(dir)
 	return r.Meta, err
 }
 

@@ -19,9 +19,9 @@ import (
 // maxMeta is far above what backup.yaml ever holds, bytes.
 const maxMeta = 64 << 10
 
-// record is the content of backup.yaml: what the backup is of, and how to tell
+// metadata is the content of backup.yaml: what the backup is of, and how to tell
 // that sqlite.db is still the file that was written.
-type record struct {
+type metadata struct {
 	Meta
 	Sum
 }
@@ -47,7 +47,7 @@ type document struct {
 	} `yaml:"spec"`
 }
 
-func (r record) write(dir string) error {
+func (r metadata) write(dir string) error {
 	var d document
 	d.Version, d.Kind = "v1", "db_backup"
 	d.Spec.Proxy = r.Proxy
@@ -63,37 +63,37 @@ func (r record) write(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, metaName), data, 0o600)
 }
 
-func readRecord(dir string) (record, error) {
+func readMetadata(dir string) (metadata, error) {
 	if err := checkDir(dir); err != nil && !isNotExist(err) {
-		return record{}, invalid(dir, Damaged, "cannot be relied on: %v", err)
+		return metadata{}, invalid(dir, Damaged, "cannot be relied on: %v", err)
 	}
 	data, err := regular.Read(filepath.Join(dir, metaName), maxMeta, regular.NoLink|regular.Sealed)
-	odd, isOdd := errors.AsType[*regular.OddError](err)
+	unsuitable, isUnsuitable := errors.AsType[*regular.OddError](err)
 	switch {
 	case isNotExist(err):
 		if _, err := os.Lstat(filepath.Join(dir, FileName)); err == nil {
-			return record{}, invalid(dir, Incomplete, "was not finished: there is no "+metaName)
+			return metadata{}, invalid(dir, Incomplete, "was not finished: there is no "+metaName)
 		}
-		return record{}, invalid(dir, Missing, "does not exist")
-	case isOdd:
-		return record{}, invalid(dir, Damaged, "is damaged: %v", odd)
+		return metadata{}, invalid(dir, Missing, "does not exist")
+	case isUnsuitable:
+		return metadata{}, invalid(dir, Damaged, "is damaged: %v", unsuitable)
 	case err != nil:
-		return record{}, err
+		return metadata{}, err
 	}
 
 	var d document
 	if err := yaml.Unmarshal(data, &d); err != nil {
-		return record{}, invalid(dir, Damaged, "is damaged: %s: %v", metaName, err)
+		return metadata{}, invalid(dir, Damaged, "is damaged: %s: %v", metaName, err)
 	}
 	if d.Version != "v1" || d.Kind != "db_backup" {
-		return record{}, invalid(dir, Damaged, "is of a kind that this version does not know: %s says %q, %q; want \"v1\", \"db_backup\"",
+		return metadata{}, invalid(dir, Damaged, "is of a kind that this version does not know: %s says %q, %q; want \"v1\", \"db_backup\"",
 			metaName, d.Version, d.Kind)
 	}
 	created, err := time.Parse(time.RFC3339, d.Spec.CreationTime)
 	if err != nil {
-		return record{}, invalid(dir, Damaged, "is damaged: creation_time in %s is %.40q, not a time", metaName, d.Spec.CreationTime)
+		return metadata{}, invalid(dir, Damaged, "is damaged: creation_time in %s is %.40q, not a time", metaName, d.Spec.CreationTime)
 	}
-	return record{
+	return metadata{
 		Meta: Meta{
 			Proxy:   d.Spec.Proxy,
 			Version: d.Spec.Version,
@@ -106,7 +106,7 @@ func readRecord(dir string) (record, error) {
 
 // Created is when the backup in dir was taken.
 func Created(dir string) (time.Time, error) {
-	r, err := readRecord(dir)
+	r, err := readMetadata(dir)
 	return r.Created, err
 }
 

@@ -36,7 +36,7 @@ import (
 func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	defer d.explained(&err)
 	defer contain(&err)
-	rec, err := d.record(dir)
+	rec, err := d.metadata(dir)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func (s Schema) Digest() string {
 // backup.
 func SchemaOf(ctx context.Context, dir string) (_ Schema, err error) {
 	defer contain(&err)
-	r, err := readRecord(dir)
+	r, err := readMetadata(dir)
 	if err != nil {
 		return Schema{}, err
 	}
@@ -50,6 +50,6 @@ func (d *Database) Schema(ctx context.Context) (_ Schema, err error) {
 
 // MetaOf is what backup.yaml says the backup in dir is of.
 func MetaOf(dir string) (Meta, error) {
-	r, err := readRecord(dir)
+	r, err := readMetadata(dir)
 	return r.Meta, err
 }

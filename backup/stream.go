@@ -34,12 +34,12 @@ func copyOpened(ctx context.Context, src io.Reader, info fs.FileInfo, dst io.Wri
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		tell(progress, done, info.Size())
+		reportProgress(progress, done, info.Size())
 	}
 }
 
-// tell says how far a copy is that takes long enough to be watched.
-func tell(progress func(done, total int64), done, total int64) {
+// reportProgress says how far a copy is that takes long enough to be watched.
+func reportProgress(progress func(done, total int64), done, total int64) {
 	if progress != nil && total > progressAbove {
 		progress(min(done, total), total)
 	}

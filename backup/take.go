@@ -102,7 +102,7 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (sum Sum, err error)
 }
 
 // fill makes temp a checked copy of the database.
-func fill(ctx context.Context, src source, temp *os.File, progress func(done, total int64)) (record, error) {
+func fill(ctx context.Context, src source, temp *os.File, progress func(done, total int64)) (metadata, error) {
 	recovery := false
 	err := src.read(ctx,
 		func() error {
@@ -113,11 +113,11 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 			return copyAtRest(ctx, src.path, c, temp, progress)
 		})
 	if err != nil {
-		return record{}, err
+		return metadata{}, err
 	}
 	if recovery {
 		if err := recoverCopy(ctx, temp.Name()); err != nil {
-			return record{}, err
+			return metadata{}, err
 		}
 	}
 	var wait sync.WaitGroup
@@ -125,21 +125,21 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 	problems, crc, err := examine(ctx, temp)
 	wait.Wait()
 	if err != nil {
-		return record{}, err
+		return metadata{}, err
 	}
 	if problems != "" {
-		return record{}, &CorruptError{Path: src.path, Detail: problems}
+		return metadata{}, &CorruptError{Path: src.path, Detail: problems}
 	}
 	info, err := temp.Stat()
 	if err != nil {
-		return record{}, err
+		return metadata{}, err
 	}
-	return record{Sum: Sum{Size: info.Size(), CRC32C: crc}}, nil
+	return metadata{Sum: Sum{Size: info.Size(), CRC32C: crc}}, nil
 }
 
 // publish gives a finished copy its name. At no moment is there a backup.yaml
 // beside a database that it does not describe.
-func publish(temp, dir string, rec record) error {
+func publish(temp, dir string, rec metadata) error {
 	if err := durable.Remove(filepath.Join(dir, metaName)); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 // checkFile compares the database with what was noted about it, lets SQLite
 // check it, and returns its path.
-func (r record) checkFile(ctx context.Context, dir string) (string, error) {
+func (r metadata) checkFile(ctx context.Context, dir string) (string, error) {
 	path, err := r.file(dir)
 	if err != nil {
 		return "", err
@@ -36,7 +36,7 @@ func (r record) checkFile(ctx context.Context, dir string) (string, error) {
 
 // file returns the path of the database as SQLite takes it, after making sure
 // that it is there and stands alone.
-func (r record) file(dir string) (string, error) {
+func (r metadata) file(dir string) (string, error) {
 	real, err := realDir(dir)
 	if err != nil {
 		return "", err

@@ -83,7 +83,7 @@ func agent() int {
 	if handover {
 		switch b["handover"] {
 		case "early":
-			<-told(pidFile)
+			<-orderToDie(pidFile)
 			return 1
 		case "hang":
 			<-signals
@@ -96,7 +96,7 @@ func agent() int {
 		fmt.Sscan(b["exit"], &code)
 		end = time.After(b.pause("after"))
 		if b["after"] == "told" {
-			end = told(pidFile)
+			end = orderToDie(pidFile)
 		}
 	}
 	if !b.has("exit") || b.has("after") {
@@ -104,7 +104,7 @@ func agent() int {
 		os.WriteFile(temp, fmt.Appendln(nil, os.Getpid()), 0o644)
 		os.Rename(temp, pidFile)
 		if handover && b["handover"] == "late" {
-			<-told(pidFile)
+			<-orderToDie(pidFile)
 			return 1
 		}
 		if !b.has("unready") {
@@ -135,13 +135,13 @@ func agent() int {
 	}
 }
 
-// told waits for the file that tells an agent to die. A process that dies after a
+// orderToDie waits for the file that tells an agent to die. A process that dies after a
 // time may have died before anybody on a busy host could see it.
-func told(pidFile string) <-chan time.Time {
+func orderToDie(pidFile string) <-chan time.Time {
 	c := make(chan time.Time)
 	go func() {
 		for {
-			if _, err := os.Stat(tellFile(pidFile)); err == nil {
+			if _, err := os.Stat(dieFile(pidFile)); err == nil {
 				close(c)
 				return
 			}
@@ -151,7 +151,7 @@ func told(pidFile string) <-chan time.Time {
 	return c
 }
 
-func tellFile(pidFile string) string { return filepath.Join(filepath.Dir(pidFile), "die") }
+func dieFile(pidFile string) string { return filepath.Join(filepath.Dir(pidFile), "die") }
 
 func handOverTo(program string) bool {
 	reader, writer, _ := os.Pipe()

@@ -132,7 +132,7 @@ func (w hostCase) runIn(t *testing.T, by Means, window time.Duration) (said bool
 		watch.ReloadLimit = hostWindow
 	}
 	if w.dies != "" {
-		a.soon(func() bool { return dies[w.dies](a) }, func() { writeHostFile(t, tellFile(a.pidFile()), "") })
+		a.soon(func() bool { return dies[w.dies](a) }, func() { writeHostFile(t, dieFile(a.pidFile()), "") })
 	}
 	var log bytes.Buffer
 	watch.Log = slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &log), nil))

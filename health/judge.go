@@ -82,9 +82,9 @@ const (
 	// watch of this.
 	lookLimit = time.Second
 	lookShare = 10
-	// anewLimit: how often the watch may start anew because somebody else
+	// watchLimit is how often the watch may begin again because somebody else
 	// restarted or reloaded the agent.
-	anewLimit = 2
+	watchLimit = 2
 )
 
 // judge decides whether an agent is healthy, one sample after the other. It watches
@@ -97,19 +97,19 @@ type judge struct {
 	baseline    uint32 // restarts by systemd that are not the new version's
 	old         identity
 
-	looked   time.Time     // last, by the clock
-	lost     time.Duration // that does not count: all other times are without it
-	begun    time.Time     // of the watch, of a watch anew, or of the reload's end
-	subject  identity      // zero until seen
-	tookOver bool          // the PID file or systemd names the subject
-	since    time.Time     // the subject is in order since
-	gone     time.Time     // the subject is gone since
-	waiting  time.Time     // the unit is between states since
-	odd      time.Time     // the main process is not what it should be since
-	anew     int
-	stopSeen bool
-	jobsSeen int // others' jobs that have had their effect
-	jobsLast int // others' jobs that the sample before knew of
+	looked     time.Time     // last, by the clock
+	lost       time.Duration // that does not count: all other times are without it
+	begun      time.Time     // of the watch, of a repeated watch, or of the reload's end
+	subject    identity      // zero until seen
+	tookOver   bool          // the PID file or systemd names the subject
+	since      time.Time     // the subject is in order since
+	gone       time.Time     // the subject is gone since
+	waiting    time.Time     // the unit is between states since
+	mismatched time.Time     // the main process is not what it should be since
+	restarts   int
+	stopSeen   bool
+	jobsSeen   int // others' jobs that have had their effect
+	jobsLast   int // others' jobs that the sample before knew of
 }
 
 // restartJudge judges what runs after a restart. systemd counts its own restarts
@@ -202,7 +202,7 @@ func (j *judge) observeRun(s sample) verdict {
 	case u.InvocationID != j.invocation && u.NRestarts <= j.baseline:
 		// Started by hand: the count began at 0, and what runs is the new version.
 		j.baseline, j.invocation, j.afterReload = 0, u.InvocationID, false
-		if v := j.startAnew(s); v.kind != pending {
+		if v := j.restartWatch(s); v.kind != pending {
 			return v
 		}
 	}
@@ -259,18 +259,18 @@ func (j *judge) observeState(s sample) verdict {
 func (j *judge) observeMain(s sample) verdict {
 	switch {
 	case s.main == nil:
-		return j.observeOdd(s, "has no main process")
+		return j.observeMismatch(s, "has no main process")
 	case !s.main.inside && s.main.identity == j.subject:
 		return failed("went over to executing " + s.main.exe)
 	case !s.main.inside:
-		return j.observeOdd(s, "executes "+s.main.exe+", which is not the new version")
+		return j.observeMismatch(s, "executes "+s.main.exe+", which is not the new version")
 	}
-	j.odd = time.Time{}
+	j.mismatched = time.Time{}
 	if j.subject == (identity{}) {
 		j.subject = s.main.identity
 	} else if s.main.identity != j.subject {
 		// Same run, another main process: somebody else reloaded the agent.
-		if v := j.startAnew(s); v.kind != pending {
+		if v := j.restartWatch(s); v.kind != pending {
 			return v
 		}
 		j.subject = s.main.identity
@@ -278,26 +278,26 @@ func (j *judge) observeMain(s sample) verdict {
 	return j.observeWindow(s)
 }
 
-// observeOdd tolerates for a moment what is right at the start of a process and
+// observeMismatch tolerates for a moment what is right at the start of a process and
 // at its end.
-func (j *judge) observeOdd(s sample, reason string) verdict {
-	if j.odd.IsZero() {
-		j.odd = s.now
+func (j *judge) observeMismatch(s sample, reason string) verdict {
+	if j.mismatched.IsZero() {
+		j.mismatched = s.now
 	}
-	if s.now.Sub(j.odd) > settleLimit {
+	if s.now.Sub(j.mismatched) > settleLimit {
 		return failed(reason)
 	}
 	return verdict{}
 }
 
-// startAnew begins another watch of what runs now.
-func (j *judge) startAnew(s sample) verdict {
-	j.anew++
+// restartWatch begins another watch of what runs now.
+func (j *judge) restartWatch(s sample) verdict {
+	j.restarts++
 	j.begun, j.jobsSeen = s.now, s.otherJobs
 	j.subject, j.tookOver, j.stopSeen = identity{}, false, false
-	j.since, j.gone, j.waiting, j.odd = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	if j.anew > anewLimit {
-		return failed(fmt.Sprintf("was restarted or reloaded %d times by somebody else, too often to be judged", j.anew))
+	j.since, j.gone, j.waiting, j.mismatched = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	if j.restarts > watchLimit {
+		return failed(fmt.Sprintf("was restarted or reloaded %d times by somebody else, too often to be judged", j.restarts))
 	}
 	return verdict{}
 }

@@ -28,7 +28,7 @@ func (j *judge) observeReload(s sample) verdict {
 		}
 		if j.tookOver {
 			// It handed over in its turn: somebody else reloaded the agent.
-			if v := j.startAnew(s); v.kind != pending {
+			if v := j.restartWatch(s); v.kind != pending {
 				return v
 			}
 		}

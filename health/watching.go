@@ -71,7 +71,7 @@ func (p *watching) act(ctx context.Context, verb systemd.Verb) (Outcome, error) 
 			return Outcome{}, p.failure(ctx, err)
 		}
 	}
-	p.tellWatching()
+	p.logWatching()
 	last, v, err := p.observe(ctx, s, restartJudge(p.rules))
 	out, err := p.outcome(ctx, last, v, err)
 	out.Restarted = err == nil
@@ -92,7 +92,7 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 	defer stop()
 	go s.sights.watch(looking)
 	s.reload = p.startReload(ctx)
-	p.tellWatching()
+	p.logWatching()
 	last, v, err := p.observe(ctx, s, j)
 	stop()
 	if v.kind == needsRestart {
@@ -106,7 +106,7 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 	return p.outcome(ctx, last, v, err)
 }
 
-func (p *watching) tellWatching() {
+func (p *watching) logWatching() {
 	p.Log.Info("watching the agent", "unit", p.Unit, "dir", p.Dir, "window", p.rules.Window.Std())
 }
 
@@ -152,23 +152,23 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 		defer cancel()
 		go s.ready.run(asking, p.ReadyURL)
 	}
-	hurry, told := time.Now(), time.Time{}
+	hurry, progressed := time.Now(), time.Time{}
 	for {
 		now, err := s.sample(ctx)
 		if err != nil {
 			return sample{}, verdict{}, err
 		}
-		anew := j.anew
+		restarts := j.restarts
 		v := j.observe(now)
 		if v.kind != pending {
 			return now, v, nil
 		}
-		if j.anew != anew {
+		if j.restarts != restarts {
 			p.Log.Info("somebody else restarted or reloaded the agent; its watch begins again", "unit", p.Unit)
 			hurry = now.now
 		}
-		if p.Tell != nil && now.now.Sub(told) >= tellEvery {
-			told = now.now
+		if p.Tell != nil && now.now.Sub(progressed) >= tellEvery {
+			progressed = now.now
 			p.Tell(Glance{Agent: describe(now.unit), Left: j.left()})
 		}
 		// Often after something happened and until it is clear which process to watch.

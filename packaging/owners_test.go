@@ -280,12 +280,12 @@ exec chroot "$W/root" /bin/sh -c "$INSIDE"`
 	cmd.Env = append(os.Environ(), "W="+t.TempDir(), "BASE="+base, "INSIDE="+inside, "P="+path, "D="+dir)
 	cmd.Stdin = bytes.NewReader(source)
 	out, err := cmd.CombinedOutput()
-	told, acted, ok := strings.Cut(string(out), "\n==acted\n")
+	before, acted, ok := strings.Cut(string(out), "\n==acted\n")
 	if !ok {
 		t.Fatalf("%s with %s: %v\n%s", name, path, errors.Join(err, ctx.Err()), out)
 	}
 	acted, _, hung := strings.Cut(acted, "==hung")
-	return outcome{acted: strings.TrimSpace(acted), out: told, hung: hung}
+	return outcome{acted: strings.TrimSpace(acted), out: before, hung: hung}
 }
 
 // What decides whom root believes is one text in all scripts, each of which stands alone.

@@ -93,10 +93,10 @@ func newHook(t *testing.T, client, url string) hook {
 	return h
 }
 
-func (h hook) run(t *testing.T, script string, tells map[string]string) error {
+func (h hook) run(t *testing.T, script string, values map[string]string) error {
 	cmd := exec.CommandContext(t.Context(), script)
 	cmd.Env = []string{"PATH=" + h.bin, "WEBHOOK_URL_FILE=" + h.url}
-	for name, value := range tells {
+	for name, value := range values {
 		cmd.Env = append(cmd.Env, "TELEPORT_UPDATE_HOOK_"+strings.ToUpper(name)+"="+value)
 	}
 	out, err := cmd.CombinedOutput()

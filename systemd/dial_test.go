@@ -110,13 +110,13 @@ func TestASignalInADialIsASignal(t *testing.T) {
 			if silent {
 				serve(t, socket, func(net.Conn) {})
 			}
-			told := errors.New("told to stop")
+			cause := errors.New("told to stop")
 			ctx, stop := context.WithCancelCause(t.Context())
 			go func() {
 				time.Sleep(4 * redialPause)
-				stop(told)
+				stop(cause)
 			}()
-			if _, err := DialRoot(ctx, root); !errors.Is(err, told) || errors.Is(err, ErrUnreachable) {
+			if _, err := DialRoot(ctx, root); !errors.Is(err, cause) || errors.Is(err, ErrUnreachable) {
 				t.Errorf("it ends with %v", err)
 			}
 		})

@@ -59,7 +59,7 @@ func (b *Build) Sign(signature []byte) { b.signature = signature }
 // its name. A release that has the name changes places with it, see publish; beside is the
 // release that keeps its folder also where the mark of its edition is lost. The error is a
 // *HostError.
-func (b *Build) Publish(beside Release, sha256 string) (Tree, error) {
+func (b *Build) Publish(sibling Release, sha256 string) (Tree, error) {
 	if err := writeSignature(b.at.record, b.signature); err != nil {
 		return Tree{}, err
 	}
@@ -67,7 +67,7 @@ func (b *Build) Publish(beside Release, sha256 string) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	tree, err := b.store.publish(b.at, b.release, beside, sha256)
+	tree, err := b.store.publish(b.at, b.release, sibling, sha256)
 	if err != nil {
 		return Tree{}, &HostError{space.Explain(err, b.store.Dir)}
 	}
@@ -87,7 +87,7 @@ func (s *Store) RemoveUnfinished(sha256 string) error {
 	}
 	leftovers := s.stagedPrograms()
 	for _, e := range entries {
-		if name := e.Name(); name != sha256+PartSuffix && name != sha256+NoteSuffix {
+		if name := e.Name(); name != sha256+PartSuffix && name != sha256+InfoSuffix {
 			leftovers = append(leftovers, filepath.Join(s.PartialDir(), name))
 		}
 	}

@@ -31,11 +31,11 @@ const (
 )
 
 // What is kept of a download, in Store.PartialDir, is a file named after the digest of its
-// tarball with the first of these suffixes. Once it is known to be worth keeping, a note with
-// the second lies beside it.
+// tarball with the first of these suffixes. Once it is known to be worth keeping, its partInfo lies
+// next to it, under the name with the second suffix.
 const (
 	PartSuffix = ".part"
-	NoteSuffix = ".json"
+	InfoSuffix = ".json"
 )
 
 // Release names what can be fetched.
@@ -81,7 +81,7 @@ func isIncomplete(err error) bool {
 // regular makes the folder incomplete.
 func readMarker(path string, limit int64) (string, error) {
 	data, err := regular.Read(path, limit, regular.NoLink)
-	if _, odd := errors.AsType[*regular.OddError](err); odd {
+	if _, unsuitable := errors.AsType[*regular.OddError](err); unsuitable {
 		return "", &incompleteError{filepath.Base(path) + " was changed after it was installed"}
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,8 +18,8 @@ import (
 // Programs that have a place of their own come first: the record makes them a release.
 // Where both exist already, a cut between the two leaves programs, whole, that are not
 // those of the record, and they are damaged to whoever compares.
-func (s *Store) publish(at staging, r, beside Release, digest string) (_ Tree, err error) {
-	final, err := s.place(r, beside)
+func (s *Store) publish(at staging, r, sibling Release, digest string) (_ Tree, err error) {
+	final, err := s.place(r, sibling)
 	if err != nil {
 		return Tree{}, fmt.Errorf("publish version %s: %w", r, err)
 	}
@@ -86,7 +86,7 @@ func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
 // VERSION_EDITION where VERSION is taken by another edition or by something that
 // is no folder. A folder of which nobody can tell the edition is that of the release beside
 // which it is, where it has that one's version.
-func (s *Store) place(r, beside Release) (string, error) {
+func (s *Store) place(r, sibling Release) (string, error) {
 	plain, qualified := folders(r)
 	free := ""
 	for _, name := range []string{plain, qualified} {
@@ -97,7 +97,7 @@ func (s *Store) place(r, beside Release) (string, error) {
 			return "", err
 		case taken && e == r.Edition:
 			return path, nil
-		case taken && e == "" && name == beside.Version && beside.Edition != r.Edition:
+		case taken && e == "" && name == sibling.Version && sibling.Edition != r.Edition:
 		case !s.mayHold(name):
 		case taken && e == "" && name == qualified:
 			return path, nil // by its name it is this release's

@@ -99,7 +99,7 @@ func (s *Store) staging() []string {
 		path := filepath.Join(s.PartialDir(), e.Name())
 		digest, isPart := strings.CutSuffix(path, PartSuffix)
 		if isPart {
-			_, err := os.Lstat(digest + NoteSuffix)
+			_, err := os.Lstat(digest + InfoSuffix)
 			isPart = errors.Is(err, fs.ErrNotExist)
 		}
 		if isPart || strings.HasPrefix(e.Name(), stagingPrefix) {

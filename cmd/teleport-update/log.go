@@ -44,7 +44,7 @@ func newLogger(stderr *console.Output, terminal *terminal, format string, debug 
 		h = &lineHandler{out: terminal.line, level: level}
 	}
 	if !toJournal && journal.Enabled() {
-		h = slog.NewMultiHandler(h, &lineHandler{out: tellJournal, level: level})
+		h = slog.NewMultiHandler(h, &lineHandler{out: sendToJournal, level: level})
 	}
 	return slog.New(h), nil
 }
@@ -127,7 +127,7 @@ func (l *lineWriter) line(level slog.Level, message string, attrs []slog.Attr) {
 	fmt.Fprintf(l.w, "%s%s\n", prefix, flat(message, attrs))
 }
 
-func tellJournal(level slog.Level, message string, attrs []slog.Attr) {
+func sendToJournal(level slog.Level, message string, attrs []slog.Attr) {
 	_ = journal.Send(flat(message, attrs), mannerOf(level).priority, map[string]string{"SYSLOG_IDENTIFIER": appName})
 }
 

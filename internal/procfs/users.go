@@ -79,7 +79,7 @@ func (f FS) OpenByName(pids []int, prefix string) string {
 		for _, d := range descriptors {
 			path, err := os.Readlink(filepath.Join(f.of(pid, "fd"), d.Name()))
 			name := strings.TrimSuffix(filepath.Base(path), deleted)
-			if err == nil && strings.HasPrefix(name, prefix) && !slices.ContainsFunc(beside, func(s string) bool {
+			if err == nil && strings.HasPrefix(name, prefix) && !slices.ContainsFunc(databaseSuffixes, func(s string) bool {
 				return strings.HasSuffix(name,
 					s)
 			}) {
@@ -90,7 +90,7 @@ func (f FS) OpenByName(pids []int, prefix string) string {
 	return ""
 }
 
-var beside = []string{"-wal", "-shm", "-journal"}
+var databaseSuffixes = []string{"-wal", "-shm", "-journal"}
 
 // descriptor reads how a file is open from proc_pid_fdinfo(5). What cannot be read is
 // taken for open for writing.

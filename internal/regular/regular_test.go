@@ -84,8 +84,8 @@ func TestOnlyTheFileThatIsMeantIsRead(t *testing.T) {
 				}
 				return
 			}
-			odd, ok := errors.AsType[*OddError](err)
-			if !ok || odd.Path != path || !strings.Contains(odd.What, tc.want) || !strings.HasPrefix(err.Error(), path+" ") {
+			unsuitable, ok := errors.AsType[*OddError](err)
+			if !ok || unsuitable.Path != path || !strings.Contains(unsuitable.What, tc.want) || !strings.HasPrefix(err.Error(), path+" ") {
 				t.Errorf("Read: %q, %v; want an *OddError of %q", data, err, tc.want)
 			}
 		})

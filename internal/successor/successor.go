@@ -140,13 +140,13 @@ func (p *running) attend(ctx context.Context, ended <-chan struct{}) (hung error
 			kill = time.After(stopPatience)
 		}
 	}
-	told, begun := ctx.Done(), p.begun
+	stopped, begun := ctx.Done(), p.begun
 	for {
 		select {
 		case <-ended:
 			return hung
-		case <-told:
-			told = nil
+		case <-stopped:
+			stopped = nil
 			_ = p.process.Signal(syscall.SIGTERM)
 		case <-begun:
 			start.Stop()

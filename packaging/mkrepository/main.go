@@ -188,7 +188,7 @@ func (c *command) apart() error {
 	return nil
 }
 
-func (c *command) print(w io.Writer, r *repository.Report) error {
+func (c *command) print(w io.Writer, r *repository.Summary) error {
 	var b strings.Builder
 	for _, name := range r.Packages {
 		how := ""

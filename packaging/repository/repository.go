@@ -71,8 +71,8 @@ type Options struct {
 	Grace time.Duration
 }
 
-// Report says what was done.
-type Report struct {
+// Summary says what was done.
+type Summary struct {
 	Date       time.Time
 	ValidUntil time.Time // zero: for ever
 	Packages   []string  // all that are published, by their paths
@@ -82,8 +82,8 @@ type Report struct {
 	Unpublished []string
 }
 
-func newReport(packages []*pkg, before *published, date time.Time) *Report {
-	r := &Report{Date: date}
+func newSummary(packages []*pkg, before *published, date time.Time) *Summary {
+	r := &Summary{Date: date}
 	for _, p := range packages {
 		r.Packages = append(r.Packages, p.path)
 		if before.packages[p.path] == "" {
@@ -101,7 +101,7 @@ func newReport(packages []*pkg, before *published, date time.Time) *Report {
 
 // Build publishes the packages. After an error, hosts see what they saw before, or
 // all of the new one.
-func Build(ctx context.Context, o Options) (*Report, error) {
+func Build(ctx context.Context, o Options) (*Summary, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -137,9 +137,9 @@ func Build(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := newReport(packages, before, date)
+	summary := newSummary(packages, before, date)
 	if o.ValidFor > 0 {
-		report.ValidUntil = date.Add(o.ValidFor)
+		summary.ValidUntil = date.Add(o.ValidFor)
 	}
 	next, err := o.content(ctx, s, packages, date)
 	if err != nil {
@@ -147,10 +147,10 @@ func Build(ctx context.Context, o Options) (*Report, error) {
 	}
 	for _, f := range tree.packages() {
 		if !before.names(f) && !next.names(f) {
-			report.Unpublished = append(report.Unpublished, f)
+			summary.Unpublished = append(summary.Unpublished, f)
 		}
 	}
-	return report, carryOut(o.Dir, plan(tree, before, next, o.Now, o.Grace), o.Now)
+	return summary, carryOut(o.Dir, plan(tree, before, next, o.Now, o.Grace), o.Now)
 }
 
 const defaultGrace = 7 * 24 * time.Hour

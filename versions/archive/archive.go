@@ -111,12 +111,12 @@ func Unpack(r io.Reader, limits Limits, to Sink, stop func()) (Label, error) {
 // or of the number of entries, nothing can be said of the entries that follow. The
 // error is the one that r returned.
 func Check(r io.Reader, limits Limits) (found []*Violation, err error) {
-	note := func(v *Violation) error {
+	report := func(v *Violation) error {
 		found = append(found, v)
 		return nil
 	}
 	in := &source{r: r}
-	err = newReader(limits, nowhere{}, note).run(in, func() {})
+	err = newReader(limits, nowhere{}, report).run(in, func() {})
 	if v, last := errors.AsType[*Violation](err); last {
 		found, err = append(found, v), nil
 	}

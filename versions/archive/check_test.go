@@ -71,20 +71,20 @@ func TestTheRulesAreThoseOfTheComment(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc, _, _ := strings.Cut(string(source), "\npackage archive\n")
-	var told, broken []string
+	var documented, broken []string
 	for _, m := range regexp.MustCompile(`(?m)^//\t([a-z-]+) {2,}`).FindAllStringSubmatch(doc, -1) {
-		told = append(told, m[1])
+		documented = append(documented, m[1])
 	}
 	for _, h := range tarball.HostileTarballs() {
 		broken = append(broken, strings.Fields(h.Rules)...)
 	}
 	slices.Sort(broken)
-	slices.Sort(told)
-	if broken = slices.Compact(broken); !slices.Equal(told, broken) {
-		t.Errorf("the comment tells of\n\t%q\nand the tarballs break\n\t%q", told, broken)
+	slices.Sort(documented)
+	if broken = slices.Compact(broken); !slices.Equal(documented, broken) {
+		t.Errorf("the comment tells of\n\t%q\nand the tarballs break\n\t%q", documented, broken)
 	}
 	for _, r := range (&reader{}).rules(entryOf(&tar.Header{})) {
-		if !slices.Contains(told, r.name) {
+		if !slices.Contains(documented, r.name) {
 			t.Errorf("rule %s is not in the comment", r.name)
 		}
 	}

@@ -14,9 +14,9 @@ const maxPadding = 1 << 20
 type reader struct {
 	limits Limits
 	to     Sink
-	// note is told of each violation that can be read on after. What it returns ends
-	// the reading.
-	note func(*Violation) error
+	// report is called for each violation after which reading can go on. An error that it
+	// returns ends the reading.
+	report func(*Violation) error
 
 	entries int
 	top     string
@@ -27,8 +27,8 @@ type reader struct {
 	buf     []byte
 }
 
-func newReader(limits Limits, to Sink, note func(*Violation) error) *reader {
-	return &reader{limits: limits, to: to, note: note, seen: make(map[string]entryKind), buf: make([]byte, 256<<10)}
+func newReader(limits Limits, to Sink, report func(*Violation) error) *reader {
+	return &reader{limits: limits, to: to, report: report, seen: make(map[string]entryKind), buf: make([]byte, 256<<10)}
 }
 
 // read reads a whole tar archive and gives what a host needs to the sink.
@@ -51,13 +51,13 @@ func (a *reader) read(r io.Reader) error {
 		}
 	}
 	if in.zeros < 1024 {
-		if err := a.note(violation("end-mark", "it ends without its end mark")); err != nil {
+		if err := a.report(violation("end-mark", "it ends without its end mark")); err != nil {
 			return err
 		}
 	}
 	err := a.padding(in)
 	if v, ok := errors.AsType[*Violation](err); ok {
-		err = a.note(v)
+		err = a.report(v)
 	}
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (a *reader) entry(e entry, content io.Reader) error {
 			continue
 		}
 		sound = false
-		if err := a.note(&Violation{Rule: r.name, Text: r.text}); err != nil {
+		if err := a.report(&Violation{Rule: r.name, Text: r.text}); err != nil {
 			return err
 		}
 	}
@@ -144,12 +144,12 @@ func (a *reader) padding(in *zeroTail) error {
 // complete checks that the archive is a release.
 func (a *reader) complete() error {
 	if !a.agent {
-		if err := a.note(violation("agent", "it holds no executable teleport in its top folder")); err != nil {
+		if err := a.report(violation("agent", "it holds no executable teleport in its top folder")); err != nil {
 			return err
 		}
 	}
 	if !a.unit {
-		return a.note(violation("unit", "it holds no %s", unitInside))
+		return a.report(violation("unit", "it holds no %s", unitInside))
 	}
 	return nil
 }

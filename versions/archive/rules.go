@@ -22,7 +22,7 @@ type rule struct {
 func (a *reader) rules(e entry) []rule {
 	before := a.seen[e.path]
 	unit := e.rel == unitInside || e.rel == fipsInside
-	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
+	control := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
 	return []rule{
 		{"sparse", e.sparse(), fmt.Sprintf("entry %.80q is a sparse file", e.Name)},
 		{"kind", e.kind == other, fmt.Sprintf("entry %.80q is neither a file nor a folder but %s", e.Name, e.typeName())},
@@ -33,7 +33,7 @@ func (a *reader) rules(e entry) []rule {
 		{"name-length", len(e.Name) > MaxNameLength, fmt.Sprintf("entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)},
 		{"depth", strings.Count(e.trimmed(), "/") >= MaxDepth, fmt.Sprintf("entry %.80q lies more than %d folders deep", e.Name, MaxDepth)},
 		{"name", e.path == "", fmt.Sprintf("entry %.80q has a name that is not clean and relative", e.Name)},
-		{"characters", strings.ContainsFunc(e.Name, odd),
+		{"characters", strings.ContainsFunc(e.Name, control),
 			fmt.Sprintf("entry %.80q has a control character or a backslash in its name", e.Name)},
 		{"top", e.path != "" && !tops[e.top], fmt.Sprintf("entry %.80q is not in a folder teleport or teleport-ent", e.Name)},
 		{"one-top", tops[e.top] && a.top != "" && a.top != e.top, fmt.Sprintf("it has two top folders, %s and %s", a.top, e.top)},

@@ -32,7 +32,7 @@ func parseChecksum(data []byte) (string, error) {
 	text := string(data)
 	digest := strings.ToLower(text[:min(len(text), 64)])
 	if !versions.IsDigest(digest) {
-		return "", fmt.Errorf("the checksum file does not begin with a SHA-256 (64 hex digits) but with %.40q%s", text, oddChecksum(text))
+		return "", fmt.Errorf("the checksum file does not begin with a SHA-256 (64 hex digits) but with %.40q%s", text, describeChecksum(text))
 	}
 	if len(text) > 64 && isAlphanumeric(text[64]) {
 		return "", errors.New("the checksum file begins with more than 64 hex digits; only SHA-256 is taken")

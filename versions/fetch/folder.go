@@ -35,8 +35,8 @@ func (s folder) size(ctx context.Context, at place) (int64, error) {
 
 func (folder) open(_ context.Context, at place, offset int64, _ validator) (*part, error) {
 	f, info, err := regular.Open(at.url.Path, 0)
-	if odd, ok := errors.AsType[*regular.OddError](err); ok {
-		return nil, unusable("%v", odd)
+	if unsuitable, ok := errors.AsType[*regular.OddError](err); ok {
+		return nil, unusable("%v", unsuitable)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, at.url.Path)

@@ -7,5 +7,5 @@ import (
 )
 
 func TestTheNoteOfAKeptDownloadHasNamesInOneSpelling(t *testing.T) {
-	golden.Tags(t, "json", keptNote{})
+	golden.Tags(t, "json", partInfo{})
 }

@@ -45,18 +45,18 @@ type keeper struct {
 	size    int64
 	started time.Time
 	slow    bool // decided: worth keeping
-	note    keptNote
+	info    partInfo
 }
 
-// keptNote is partial/DIGEST.json.
-type keptNote struct {
+// partInfo is the content of partial/DIGEST.json: where the bytes of a partial download come from.
+type partInfo struct {
 	Total  int64  `json:"total"`  // bytes of the whole tarball; -1 when not known
 	Source string `json:"source"` // the SHA-256 of the URL, which may hold a secret
 	validator
 }
 
 func openKeeper(dir, digest string, after time.Duration, log *slog.Logger) *keeper {
-	k := &keeper{log: log, path: filepath.Join(dir, digest+versions.PartSuffix), after: after, note: keptNote{Total: -1}}
+	k := &keeper{log: log, path: filepath.Join(dir, digest+versions.PartSuffix), after: after, info: partInfo{Total: -1}}
 	f, err := os.OpenFile(k.path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return k
@@ -69,15 +69,15 @@ func openKeeper(dir, digest string, after time.Duration, log *slog.Logger) *keep
 	k.f, k.have, k.size = f, info.Size(), info.Size()
 	if k.have > 0 {
 		k.slow = true
-		if data, err := regular.Read(k.notePath(), 64<<10, regular.NoLink); err == nil && json.Unmarshal(data, &k.note) != nil {
-			k.note = keptNote{Total: -1}
+		if data, err := regular.Read(k.infoPath(), 64<<10, regular.NoLink); err == nil && json.Unmarshal(data, &k.info) != nil {
+			k.info = partInfo{Total: -1}
 		}
 	}
 	return k
 }
 
-func (k *keeper) notePath() string {
-	return strings.TrimSuffix(k.path, versions.PartSuffix) + versions.NoteSuffix
+func (k *keeper) infoPath() string {
+	return strings.TrimSuffix(k.path, versions.PartSuffix) + versions.InfoSuffix
 }
 
 // replay reads what an earlier run kept; 0 and nil when all of it was read.
@@ -110,7 +110,7 @@ func (k *keeper) write(p []byte) {
 	case k.slow:
 	case time.Since(k.started) > k.after:
 		k.slow = true
-		if free, err := space.At(filepath.Dir(k.path)); err != nil || free.Bytes < k.need+max(k.note.Total, 0) {
+		if free, err := space.At(filepath.Dir(k.path)); err != nil || free.Bytes < k.need+max(k.info.Total, 0) {
 			k.drop()
 			return
 		}
@@ -125,11 +125,11 @@ func (k *keeper) describe(at place, v validator, total int64) {
 	if k == nil {
 		return
 	}
-	note := keptNote{Total: total, Source: sourceID(at), validator: v}
-	if note == k.note {
+	info := partInfo{Total: total, Source: sourceID(at), validator: v}
+	if info == k.info {
 		return
 	}
-	k.note = note
+	k.info = info
 	if k.slow && k.f != nil {
 		k.save()
 	}
@@ -137,16 +137,16 @@ func (k *keeper) describe(at place, v validator, total int64) {
 
 // known returns what an earlier run knew of the tarball at a mirror.
 func (k *keeper) known(at place) (v validator, total int64) {
-	if k.have > 0 && k.note.Source == sourceID(at) {
-		return k.note.validator, k.note.Total
+	if k.have > 0 && k.info.Source == sourceID(at) {
+		return k.info.validator, k.info.Total
 	}
 	return validator{}, -1
 }
 
 func (k *keeper) save() {
-	data, err := json.Marshal(k.note)
+	data, err := json.Marshal(k.info)
 	if err == nil {
-		err = durable.WriteFile(k.notePath(), data, 0o600)
+		err = durable.WriteFile(k.infoPath(), data, 0o600)
 	}
 	if err != nil {
 		k.log.Debug("cannot keep the download", "error", err)
@@ -171,7 +171,7 @@ func (k *keeper) drop() {
 		k.f = nil
 	}
 	k.have = 0
-	for _, path := range []string{k.path, k.notePath()} {
+	for _, path := range []string{k.path, k.infoPath()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.log.Debug("cannot remove a kept download", "error", err)
 		}

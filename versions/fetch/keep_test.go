@@ -46,16 +46,16 @@ func interrupted(t *testing.T, f *Fetcher, s *releaseServer, after int) string {
 	return filepath.Join(f.Store.PartialDir(), digestHex(s.tarball)+".part")
 }
 
-// firstTold is what a progress is told first.
-type firstTold struct{ bytes int64 }
+// firstUpdate is what a progress is told first.
+type firstUpdate struct{ bytes int64 }
 
-func (f *firstTold) Start(string) {}
-func (f *firstTold) Update(done, _ int64) {
+func (f *firstUpdate) Start(string) {}
+func (f *firstUpdate) Update(done, _ int64) {
 	if f.bytes == 0 {
 		f.bytes = done
 	}
 }
-func (f *firstTold) End() {}
+func (f *firstUpdate) End() {}
 
 func TestASlowDownloadIsContinuedByTheNextRun(t *testing.T) {
 	tarball := largeRelease("15.1.1", 3<<20)
@@ -67,15 +67,15 @@ func TestASlowDownloadIsContinuedByTheNextRun(t *testing.T) {
 	if err != nil || info.Size() != 2<<20 {
 		t.Fatalf("kept: %v, %v", info, err)
 	}
-	told := &firstTold{}
-	f.Progress = told
+	first := &firstUpdate{}
+	f.Progress = first
 	tree, err := fetchFrom(f, "15.1.1", s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantWhole(t, tree, tarball)
-	if told.bytes <= info.Size() {
-		t.Errorf("the progress began with %d bytes, and %d were kept: they count for the rate", told.bytes, info.Size())
+	if first.bytes <= info.Size() {
+		t.Errorf("the progress began with %d bytes, and %d were kept: they count for the rate", first.bytes, info.Size())
 	}
 	if s.seen().sent > len(tarball)-int(info.Size())+1 {
 		t.Errorf("%d bytes were sent for the %d that were missing", s.seen().sent, len(tarball)-int(info.Size()))

@@ -171,7 +171,7 @@ func (d *download) present(path string) (Saved, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Saved{}, nil
 	}
-	if _, odd := errors.AsType[*regular.OddError](err); odd {
+	if _, unsuitable := errors.AsType[*regular.OddError](err); unsuitable {
 		return Saved{}, fmt.Errorf("%s is in the way: it is not a regular file", path)
 	}
 	if err != nil {

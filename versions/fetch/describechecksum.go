@@ -32,9 +32,9 @@ var checksumForms = []checksumForm{
 	{"\r", "there is an empty line before it"},
 }
 
-// oddChecksum says in a few words what a file is that does not begin with a digest, and
+// describeChecksum says in a few words what a file is that does not begin with a digest, and
 // what to do; it begins with ": ", and is empty if nobody can tell.
-func oddChecksum(text string) string {
+func describeChecksum(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return ": the file is empty"
 	}
