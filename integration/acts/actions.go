@@ -95,15 +95,15 @@ func withTheDatabase() (all []action) {
 		path := "$DATA/proc/" + file
 		// The locks of a write-ahead log lie in its -shm: an old and a new process with one each
 		// do not see one another.
-		beside := file != "sqlite.db"
+		shared := file != "sqlite.db"
 		all = append(all,
 			user(file+" is open for reading", "exec sleep infinity <"+path),
 			user(file+" is open for writing", "exec sleep infinity 3<>"+path),
 			user(file+" is locked", "exec flock -x "+path+" sleep infinity"),
-			action{name: file + " is removed", do: "rm -f " + path, undo: "systemctl restart teleport", hides: true, rowsGo: takenAway, spoils: beside},
+			action{name: file + " is removed", do: "rm -f " + path, undo: "systemctl restart teleport", hides: true, rowsGo: takenAway, spoils: shared},
 			// What the database outgrew is not put back: that would be another harm, and SQLite
 			// would believe it.
-			action{name: file + " is renamed", do: fill("[ ! -e P ] || mv P P.moved", "P", path), hides: true, rowsGo: takenAway, spoils: beside,
+			action{name: file + " is renamed", do: fill("[ ! -e P ] || mv P P.moved", "P", path), hides: true, rowsGo: takenAway, spoils: shared,
 				undo: fill(`systemctl stop teleport; [ -e P ] || [ ! P.moved -nt $DATA/proc/sqlite.db ] || mv P.moved P; rm -f P.moved; systemctl start teleport`, "P", path)},
 		)
 	}

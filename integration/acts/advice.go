@@ -14,7 +14,7 @@ var (
 
 // advised are the commands that status names first: one, or several that are to follow one
 // another.
-func (s told) advised() (list []string) {
+func (s statusJSON) advised() (list []string) {
 	end := 0
 	for _, at := range commands.FindAllStringSubmatchIndex(s.Explanation, -1) {
 		command := s.Explanation[at[2]:at[3]]
@@ -63,7 +63,7 @@ func (r *trial) followAdvice(when string) {
 		if problems != nil {
 			return
 		}
-		r.note(now)
+		r.keepLeast(now)
 		r.judged = time.Now()
 	}
 }

@@ -67,14 +67,14 @@ var startsFailUnseen = []string{"a read transaction on the database is open", "a
 
 // excuse says why no agent runs, and whether status says so: it must not say that the
 // host is idle.
-func (r *trial) excuse(status string) (x exception, excused, told bool) {
+func (r *trial) excuse(status string) (x exception, excused, isSaid bool) {
 	for _, part := range r.all() {
 		if one, found := exceptions[part.plainName()]; found {
 			x, excused = exception{one.why, one.says, x.unseen || slices.Contains(startsFailUnseen, part.plainName())}, true
-			told = told || regexp.MustCompile(one.says).MatchString(status)
+			isSaid = isSaid || regexp.MustCompile(one.says).MatchString(status)
 		}
 	}
-	return x, excused, told && !strings.Contains(status, " idle: ")
+	return x, excused, isSaid && !strings.Contains(status, " idle: ")
 }
 
 // open are combinations that fail as yet: they are counted apart, and go from this

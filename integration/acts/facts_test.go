@@ -51,25 +51,25 @@ var (
 // Each fact forbids idle, or has status name it; what status may say of it is no violation.
 func TestTheObserverMissesNothing(t *testing.T) {
 	r := &trial{combination: combination{action: actions()[0]}, shared: &shared{own: true}}
-	if wrong := r.compare(wellObserved, told{State: "idle"}); wrong != nil {
+	if wrong := r.compare(wellObserved, statusJSON{State: "idle"}); wrong != nil {
 		t.Errorf("a host with which nothing is wrong: %v", wrong)
 	}
 	for _, tc := range observed {
 		o := maps.Clone(wellObserved)
 		o[tc.name] = tc.value
-		if wrong := r.compare(o, told{State: "idle"}); len(wrong) == 0 {
+		if wrong := r.compare(o, statusJSON{State: "idle"}); len(wrong) == 0 {
 			t.Errorf("%s=%s, and status may say idle", tc.name, tc.value)
 		}
-		s := told{State: tc.allowed}
+		s := statusJSON{State: tc.allowed}
 		if tc.has != "" {
-			s = told{State: "idle", Conditions: []struct{ Type, Severity, Message string }{{Type: tc.has}}}
+			s = statusJSON{State: "idle", Conditions: []struct{ Type, Severity, Message string }{{Type: tc.has}}}
 		}
 		if wrong := r.compare(o, s); wrong != nil {
 			t.Errorf("%s=%s, and status says so: %s", tc.name, tc.value, strings.Join(wrong, "; "))
 		}
 	}
 	r.action = actsBefore()[0]
-	if wrong := r.compare(wellObserved, told{State: "idle"}); wrong == nil {
+	if wrong := r.compare(wellObserved, statusJSON{State: "idle"}); wrong == nil {
 		t.Errorf("under %q, and status may say idle", r.action.name)
 	}
 	for _, f := range facts {
@@ -89,7 +89,7 @@ func TestWhatStatusAdvises(t *testing.T) {
 		"see `systemctl status teleport-update.service` and `journalctl -u teleport-update`":                  nil,
 		"`systemctl daemon-reload`, or `systemctl unmask teleport-update-recover.service` puts it right here": {"systemctl daemon-reload"},
 	} {
-		if got := (told{Explanation: says}).advised(); !slices.Equal(got, want) {
+		if got := (statusJSON{Explanation: says}).advised(); !slices.Equal(got, want) {
 			t.Errorf("%q advises %q; want %q", says, got, want)
 		}
 	}

@@ -40,15 +40,15 @@ rescuer=$(timeout 10 systemctl show teleport-update-recover.service -p ExecStart
 [ -z "$rescuer" ] || { timeout 20 $rescuer version >/dev/null 2>&1 && echo rescuer=runs || echo "rescuer=does not run"; }
 `
 
-// told is what status says.
-type told struct {
+// statusJSON is what status says.
+type statusJSON struct {
 	State       string
 	Explanation string
 	Conditions  []struct{ Type, Severity, Message string }
 }
 
 // has reports whether a condition of one of these types is there.
-func (s told) has(types ...string) bool {
+func (s statusJSON) has(types ...string) bool {
 	for _, c := range s.Conditions {
 		if slices.Contains(types, c.Type) {
 			return true
@@ -61,7 +61,7 @@ const statusLine = "what status says:"
 
 // sees looks at the host and asks status, until nothing changes between a look before and
 // one after it; ok is false where it never comes to rest.
-func (r *trial) sees() (o observation, s told, ok bool) {
+func (r *trial) sees() (o observation, s statusJSON, ok bool) {
 	r.T.Helper()
 	const asks = "echo '" + statusLine + "'\n$UPDATER status --format json 2>/dev/null || :\necho; echo '" + statusLine + "'\n"
 	script := observeScript + asks + observeScript
@@ -74,13 +74,13 @@ func (r *trial) sees() (o observation, s told, ok bool) {
 				o[name] = strings.TrimSpace(value)
 			}
 			if err := json.Unmarshal([]byte(said[1]), &s); err != nil {
-				s = told{State: "none", Explanation: fmt.Sprintf("%v: %s", err, said[1])}
+				s = statusJSON{State: "none", Explanation: fmt.Sprintf("%v: %s", err, said[1])}
 			}
 			return o, s, true
 		}
 		time.Sleep(300 * time.Millisecond)
 	}
-	return nil, told{}, false
+	return nil, statusJSON{}, false
 }
 
 // observe compares what status says with what is there. What does not last is no violation.
@@ -116,7 +116,7 @@ func (r *trial) observe(when string) {
 }
 
 // compare says what status hides.
-func (r *trial) compare(o observation, s told) (wrong []string) {
+func (r *trial) compare(o observation, s statusJSON) (wrong []string) {
 	if s.State == "none" {
 		return []string{"status says nothing that can be read: " + s.Explanation}
 	}

@@ -145,7 +145,7 @@ func (r *trial) judge(when string, enough func(sight) []string) {
 	if problems != nil {
 		return
 	}
-	r.note(first)
+	r.keepLeast(first)
 	if first.version() == "" {
 		return // what starts and fails again is no agent that runs
 	}
@@ -195,11 +195,11 @@ func (r *trial) inForce(s sight) []string {
 	}
 	result := r.Try(updater, "status", "--format", "text")
 	status := result.Stdout + result.Stderr
-	if x, excused, told := r.excuse(status); excused && r.then.soundly() && !x.unseen {
+	if x, excused, isSaid := r.excuse(status); excused && r.then.soundly() && !x.unseen {
 		problems = append(problems, "the agent that served when it was done is down: "+r.then.program)
 	} else if excused && r.was.soundly() && !x.unseen {
 		problems = append(problems, "the agent that served before the run is down: "+r.was.program)
-	} else if excused && told && (!s.serves() || s.process == r.was.process) {
+	} else if excused && isSaid && (!s.serves() || s.process == r.was.process) {
 		r.excused = true
 		return nil
 	} else if excused && strings.Contains(status, " idle: ") {
@@ -258,9 +258,9 @@ func (r *trial) keptRows(s sight) (problems []string) {
 	return problems
 }
 
-// note keeps in mind what may not be lost from now on: what a version wrote that is
+// keepLeast keeps what may not be lost from now on: what a version wrote that is
 // not to be undone any more.
-func (r *trial) note(s sight) {
+func (r *trial) keepLeast(s sight) {
 	if v := s.version(); (v == oldVersion || v == s.active) && (r.isUndone || !r.hides) {
 		r.least[v] = max(r.least[v], s.rows[v])
 	}

@@ -54,7 +54,7 @@ func (p *parent) listen(address string) (*socket, error) {
 	return openSocket(address)
 }
 
-func (p *parent) tellReady() {
+func (p *parent) sayReady() {
 	p.ready.WriteString("ready")
 	p.ready.Close()
 }

@@ -110,7 +110,7 @@ func (p *process) start() (err error) {
 	// Not earlier: in a hand-over, what this process accepts the old one does not.
 	p.diag = serveDiag(p.socket, p.self, p.state, p.parent != nil)
 	if p.parent != nil {
-		p.parent.tellReady()
+		p.parent.sayReady()
 	} else {
 		notifySystemd("READY=1")
 	}

@@ -12,13 +12,13 @@ import (
 // Hello is what an agent says of itself at each connection. A cluster decides by it, and
 // by nothing that an updater says.
 type Hello struct {
-	HostUUID string  `json:"host_uuid"`
-	Version  string  `json:"version"`
-	Updater  *Report `json:"updater"` // nil: nobody keeps the agent up to date
+	HostUUID string       `json:"host_uuid"`
+	Version  string       `json:"version"`
+	Updater  *UpdaterInfo `json:"updater"` // nil: nobody keeps the agent up to date
 }
 
-// Report is how an agent is kept up to date.
-type Report struct {
+// UpdaterInfo is how an agent is kept up to date.
+type UpdaterInfo struct {
 	Group  string `json:"group"`
 	Status string `json:"status"`
 	ID     string `json:"id"`

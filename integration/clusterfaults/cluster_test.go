@@ -142,7 +142,7 @@ func (w *world) run(n int) []string {
 		}
 		w.giveAgain(r)
 		last = w.stored()
-		w.note(last)
+		w.keepHalted(last)
 		if w.over(last) && len(now) == 0 && steps > 10 {
 			break
 		}
@@ -170,7 +170,7 @@ func (w *world) settle(r *rand.Rand) {
 		if n%3 == 0 {
 			w.polls(r)
 		}
-		w.note(w.stored())
+		w.keepHalted(w.stored())
 	}
 }
 

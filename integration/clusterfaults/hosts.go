@@ -108,7 +108,7 @@ func (w *world) poll(h *member, order []int) {
 }
 
 // obey has a host do what it is told.
-func (w *world) obey(h *member, a told) {
+func (w *world) obey(h *member, a findAnswer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !a.Update || a.Version == h.version || a.Version == h.failed {

@@ -21,7 +21,7 @@ type scene struct {
 	arrived        bool           // the host runs the target
 }
 
-func (w *world) scene(p *process, h *member, a told) scene {
+func (w *world) scene(p *process, h *member, a findAnswer) scene {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := scene{target: w.target, lost: w.db.failovers - w.epochAt, on: make(map[string]int), told: make(map[string]int)}
@@ -47,7 +47,7 @@ func (w *world) scene(p *process, h *member, a told) scene {
 }
 
 // judge looks at an answer of find, asked for at a time: whether that may be.
-func (w *world) judge(p *process, h *member, a told, asked time.Time) {
+func (w *world) judge(p *process, h *member, a findAnswer, asked time.Time) {
 	s := w.scene(p, h, a)
 	if a.Version == "" {
 		w.broke("host %s of %s is told no version", h.id, h.group)

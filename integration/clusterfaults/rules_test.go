@@ -25,28 +25,28 @@ func TestTheRulesFindWhatMustNotBe(t *testing.T) {
 		}
 		return hosts
 	}
-	go2 := told{"2", true}
+	go2 := findAnswer{"2", true}
 	for name, c := range map[string]struct {
 		hosts  []*member // the last one asks
-		answer told
+		answer findAnswer
 		halted string
-		after  string // halted when the process began
-		before []told // what the process has told the host
+		after  string       // halted when the process began
+		before []findAnswer // what the process has told the host
 		epochs int
 		late   bool // the answer was asked for before those
 		want   string
 	}{
 		"dev is done":                  {hosts: prod(""), answer: go2},
 		"dev is not done":              {hosts: append(dev("1"), host("prod", "1", "")), answer: go2, want: "two groups at once"},
-		"it is told to stay":           {hosts: append(dev("1"), host("prod", "1", "")), answer: told{"1", true}},
+		"it is told to stay":           {hosts: append(dev("1"), host("prod", "1", "")), answer: findAnswer{"1", true}},
 		"no version":                   {hosts: dev("2"), want: "no version"},
 		"two in flight":                {hosts: prod("2", ""), answer: go2},
 		"three in flight":              {hosts: prod("2", "2", ""), answer: go2, want: "at once"},
 		"three, after a failover":      {hosts: prod("2", "2", ""), answer: go2, epochs: 1},
 		"a second canary":              {hosts: []*member{host("dev", "1", "2"), host("dev", "1", "")}, answer: go2, want: "the canary"},
 		"the canary has done so":       {hosts: []*member{host("dev", "2", "2"), host("dev", "1", "")}, answer: go2},
-		"a halt is forgotten":          {hosts: prod("2"), answer: go2, halted: "prod", before: []told{{"2", false}}, want: "a halt is forgotten"},
-		"two answers at once":          {hosts: prod("2"), answer: go2, halted: "prod", before: []told{{"2", false}}, late: true},
+		"a halt is forgotten":          {hosts: prod("2"), answer: go2, halted: "prod", before: []findAnswer{{"2", false}}, want: "a halt is forgotten"},
+		"two answers at once":          {hosts: prod("2"), answer: go2, halted: "prod", before: []findAnswer{{"2", false}}, late: true},
 		"a halt is not known yet":      {hosts: prod("2"), answer: go2, halted: "prod"},
 		"a halt from before the start": {hosts: prod("2"), answer: go2, after: "prod", want: "a halt is forgotten"},
 	} {

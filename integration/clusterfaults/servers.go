@@ -187,14 +187,14 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprint(e.code, " ", e.text) }
 
-// told is an answer of find.
-type told struct {
+// findAnswer is an answer of find.
+type findAnswer struct {
 	Version string `json:"agent_version"`
 	Update  bool   `json:"agent_autoupdate"`
 }
 
 // find asks a process what a host is to do.
-func (s *findServer) find(p *process, h *member) (a told, err error) {
+func (s *findServer) find(p *process, h *member) (a findAnswer, err error) {
 	req, err := http.NewRequestWithContext(s.w.t.Context(), http.MethodGet, p.url+"/v1/webapi/find?group="+h.group+"&host="+h.id, nil)
 	if err != nil {
 		return a, err

@@ -245,8 +245,8 @@ func (w *world) stored() *rollout.Rollout {
 	return r
 }
 
-// note keeps which groups the store has halted.
-func (w *world) note(r *rollout.Rollout) {
+// keepHalted keeps which groups the store has halted.
+func (w *world) keepHalted(r *rollout.Rollout) {
 	if r == nil {
 		return
 	}

@@ -84,7 +84,7 @@ func TestADowngradeWithoutItsDatabaseIsRefused(t *testing.T) {
 		says := []string{"version 1.0.0", tc.says, "; nothing was changed: "}
 		s.Refused(tc.name+", dry run", says, updater, "update", "--dry-run")
 		s.Refused(tc.name, says, updater, "update", "--now")
-		s.Foretold(updater, "update", "--now")
+		s.DryRunAgrees(updater, "update", "--now")
 		if code := s.Tick(); code != 0 {
 			t.Errorf("%s: the tick after a command by hand ends with %d", tc.name, code)
 		}

@@ -56,8 +56,8 @@ func TestThePowerCutAtAWriteOfTheServer(t *testing.T) {
 func sweep(t *testing.T, what string, place func(testing.TB) (dir string, cut, restore func() error)) {
 	dir, _, _ := place(t)
 	w := begin(t, dir)
-	whole, told, err := w.serve(t.Context(), nil, w.story)
-	if err != nil || !told {
+	whole, ended, err := w.serve(t.Context(), nil, w.story)
+	if err != nil || !ended {
 		t.Fatalf("without any fault: %v\n%s", err, whole.Stderr)
 	}
 	w.check(t, 0)
@@ -97,7 +97,7 @@ func endAt(t *testing.T, at int, place func(testing.TB) (string, func() error, f
 	dir, cut, restore := place(t)
 	w := begin(t, dir)
 	var point trace.Call
-	result, told, err := w.serve(t.Context(), func(c trace.Call) trace.Action {
+	result, ended, err := w.serve(t.Context(), func(c trace.Call) trace.Action {
 		if c.Index != at || c.Exit {
 			return trace.GoOn()
 		}
@@ -110,7 +110,7 @@ func endAt(t *testing.T, at int, place func(testing.TB) (string, func() error, f
 	if err != nil {
 		t.Fatalf("%v at %v", err, point)
 	}
-	if told && !result.Killed {
+	if ended && !result.Killed {
 		return // this run had fewer calls
 	}
 	if restore != nil {
@@ -120,14 +120,14 @@ func endAt(t *testing.T, at int, place func(testing.TB) (string, func() error, f
 	}
 	// A socket is left behind by whoever is killed.
 	for _, again := range []string{"after the end", "and once more"} {
-		result, told, err := w.serve(t.Context(), nil, func(ctx context.Context) error {
+		result, ended, err := w.serve(t.Context(), nil, func(ctx context.Context) error {
 			if err := w.known(ctx); err != nil {
 				t.Errorf("%s at %v: %v", again, point, err)
 				return nil
 			}
 			return w.story(ctx)
 		})
-		if err != nil || !told {
+		if err != nil || !ended {
 			t.Fatalf("%s at %v: %v\n%s", again, point, err, result.Stderr)
 		}
 	}
@@ -155,7 +155,7 @@ func (w *world) known(ctx context.Context) error {
 	if err := w.admin(ctx, http.MethodGet, "/v1/overview", nil, &o); err != nil {
 		return err
 	}
-	return errors.Join(append(errs, w.note(o))...)
+	return errors.Join(append(errs, w.checkForward(o))...)
 }
 
 // check looks at the end of a story: all is done, each step was taken once, and hosts were told what a
@@ -163,10 +163,10 @@ func (w *world) known(ctx context.Context) error {
 func (w *world) check(t *testing.T, at int) {
 	t.Helper()
 	var history adminapi.History
-	_, told, err := w.serve(t.Context(), nil, func(ctx context.Context) error {
+	_, ended, err := w.serve(t.Context(), nil, func(ctx context.Context) error {
 		return w.admin(ctx, http.MethodGet, "/v1/history?limit=1000", nil, &history)
 	})
-	if err != nil || !told {
+	if err != nil || !ended {
 		t.Fatal(err)
 	}
 	steps := make(map[string]int)

@@ -112,9 +112,9 @@ func (w *world) loaded(ctx context.Context) error {
 	}
 }
 
-// serve runs the server until decide ends it, or until its story does, which is told meanwhile. told is whether it was
-// told to its end.
-func (w *world) serve(ctx context.Context, decide func(trace.Call) trace.Action, story func(context.Context) error) (result trace.Result, told bool, err error) {
+// serve runs the server until decide ends it, or until its story does, which runs meanwhile. complete is whether the story
+// ran to its end.
+func (w *world) serve(ctx context.Context, decide func(trace.Call) trace.Action, story func(context.Context) error) (result trace.Result, complete bool, err error) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		return result, false, err
@@ -146,13 +146,13 @@ func (w *world) serve(ctx context.Context, decide func(trace.Call) trace.Action,
 			if storyErr = w.loaded(ctx); storyErr == nil {
 				storyErr = story(ctx)
 			}
-			told = storyErr == nil
+			complete = storyErr == nil
 		}
 	case err = <-ended:
 		return result, false, err
 	}
 	w.url = ""
-	if told {
+	if complete {
 		stop() // the server would run on
 	}
 	select {
@@ -162,13 +162,13 @@ func (w *world) serve(ctx context.Context, decide func(trace.Call) trace.Action,
 		<-ended
 		return result, false, fmt.Errorf("the server runs on, and its story ended with %w\n%s", storyErr, result.Stderr)
 	}
-	if told && errors.Is(err, context.Canceled) {
+	if complete && errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	if !told && err == nil && !result.Killed {
+	if !complete && err == nil && !result.Killed {
 		err = fmt.Errorf("the server ended by itself with %d, and its story with %w\n%s", result.ExitCode, storyErr, result.Stderr)
 	}
-	return result, told, err
+	return result, complete, err
 }
 
 // story is a rollout from the first command to the last host. It goes on where it stopped: what was
@@ -298,13 +298,13 @@ func (w *world) look(ctx context.Context) (done bool, err error) {
 			}
 		}
 	}
-	return o.Word == "done" || o.Word == "over", w.note(o)
+	return o.Word == "done" || o.Word == "over", w.checkForward(o)
 }
 
 var ranks = map[rollout.State]int{rollout.Unstarted: 0, rollout.Canarying: 1, rollout.Active: 2, rollout.Done: 3}
 
-// note returns an error where a group is less far than it was.
-func (w *world) note(o adminapi.Overview) error {
+// checkForward returns an error where a group is less far than it was.
+func (w *world) checkForward(o adminapi.Overview) error {
 	for _, g := range o.Groups {
 		rank := ranks[g.State]
 		if rank < w.highest[g.Name] {

@@ -19,7 +19,7 @@ import (
 var stories = []struct {
 	name  string
 	short bool // also where the whole is not asked for
-	tell  func(p *play, before string) (after string)
+	run   func(p *play, before string) (after string)
 }{
 	{"A good release goes from group to group", true, goodRelease},
 	{"A release that breaks on the canary goes no further", true, brokenRelease},
@@ -40,7 +40,7 @@ func TestAFleet(t *testing.T) {
 			continue
 		}
 		if !t.Run(story.name, func(t *testing.T) {
-			version = story.tell(p.on(t), version)
+			version = story.run(p.on(t), version)
 			p.on(t).serve(version, p.Hosts...)
 		}) {
 			return // the next one would begin with another fleet than it expects

@@ -85,9 +85,9 @@ func byHost(blocks []markdown.Block) (groups [][]markdown.Block) {
 		current, runs = nil, false
 	}
 	for _, b := range blocks {
-		_, anew := b.Mark("a new host")
+		_, newHost := b.Mark("a new host")
 		_, image := b.Mark("an image build")
-		if anew || image {
+		if newHost || image {
 			end()
 		}
 		current = append(current, b)

@@ -132,7 +132,7 @@ func (c hostile) checkSame(t *testing.T, w *world, before, after tree) {
 			kept = w.store(string(failed[1]))
 		}
 	}
-	told := 0
+	changes := 0
 	for _, line := range before.diff(after) {
 		path, _, _ := strings.Cut(line, ": ")
 		regular := before[path] == "" || strings.HasPrefix(before[path], "-")
@@ -142,9 +142,9 @@ func (c hostile) checkSame(t *testing.T, w *world, before, after tree) {
 		if strings.Contains(line, ": added: ") && (path == kept || strings.HasPrefix(path, kept+"/")) {
 			continue
 		}
-		if told < 5 && !c.mayChange(w, line) {
+		if changes < 5 && !c.mayChange(w, line) {
 			t.Errorf("the host changed: %s", line)
-			told++
+			changes++
 		}
 	}
 }

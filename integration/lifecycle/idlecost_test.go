@@ -22,7 +22,7 @@ const (
 	idleCPU    = 4.0
 	idleMemory = 15 << 10
 	// Beside other work on the same processors the longer of two programs finds less of itself in their caches.
-	besideOthers = 1.3
+	busyFactor = 1.3
 )
 
 const (
@@ -66,7 +66,7 @@ func TestARunWithNothingToDoCostsAFewRequests(t *testing.T) {
 		cpu, bound, float64(cpu)/float64(bound), float64(slices.Max(tick.kib))/1024, float64(slices.Max(oneRequest.kib))/1024, tick, oneRequest)
 	limit := float64(idleCPU)
 	if load := s.load(); load > float64(runtime.NumCPU()) {
-		limit *= besideOthers
+		limit *= busyFactor
 		t.Logf("the load is %g: the limit is %g", load, limit)
 	}
 	if float64(cpu) > limit*float64(bound) {

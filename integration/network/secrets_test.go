@@ -44,8 +44,8 @@ func (d *discreet) run(code int, args ...string) {
 	}
 }
 
-// tells fails the test for each line with a secret in it.
-func tells(t *testing.T, where, text string) {
+// noSecret fails the test for each line with a secret in it.
+func noSecret(t *testing.T, where, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, planted) {
@@ -116,10 +116,10 @@ func TestNoSecretIsTold(t *testing.T) {
 		return nil
 	})
 	goOn := s.Pauses()
-	tells(t, "the unit", s.Must("systemctl", "show", "--all", unit))
-	tells(t, "the unit's file", s.Must("systemctl", "cat", unit))
-	tells(t, "ps", s.Must("sh", "-c", "tr '\\0' ' ' </proc/"+s.Show(unit, "MainPID")+"/cmdline"))
-	tells(t, "ps of all", strings.ReplaceAll(s.Must("ps", "-eo", "args"), "env HTTPS_PROXY="+secretProxy, ""))
+	noSecret(t, "the unit", s.Must("systemctl", "show", "--all", unit))
+	noSecret(t, "the unit's file", s.Must("systemctl", "cat", unit))
+	noSecret(t, "ps", s.Must("sh", "-c", "tr '\\0' ' ' </proc/"+s.Show(unit, "MainPID")+"/cmdline"))
+	noSecret(t, "ps of all", strings.ReplaceAll(s.Must("ps", "-eo", "args"), "env HTTPS_PROXY="+secretProxy, ""))
 	goOn()
 	if r, err := update.Wait(); err != nil || r.Code != 0 {
 		t.Errorf("update: %v, exit code %d:\n%s", err, r.Code, r.Stderr)
@@ -133,13 +133,13 @@ func TestNoSecretIsTold(t *testing.T) {
 			said.WriteString(line)
 		}
 	}
-	tells(t, "a command", said.String())
+	noSecret(t, "a command", said.String())
 	if !strings.Contains(said.String(), "?token=xxxxx") {
 		t.Error("no URL was told at all: the test looks in the wrong place")
 	}
 	s.Must("journalctl", "--sync")
-	tells(t, "the journal", s.Must("journalctl", "--no-pager", "-o", "cat"))
-	tells(t, "a field of the journal", s.Must("journalctl", "--no-pager", "-t", "teleport-update", "-o", "export"))
+	noSecret(t, "the journal", s.Must("journalctl", "--no-pager", "-o", "cat"))
+	noSecret(t, "a field of the journal", s.Must("journalctl", "--no-pager", "-t", "teleport-update", "-o", "export"))
 	for _, name := range []string{"updates.yaml", "find.json", "history.json", "update.lock", "fetch.lock", "update_config.yaml"} {
 		path, mode := store+"/"+name, os.FileMode(0o600)
 		if name == "update_config.yaml" {
@@ -150,7 +150,7 @@ func TestNoSecretIsTold(t *testing.T) {
 			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
 		}
 		if name != "updates.yaml" {
-			tells(t, name, s.Read(path))
+			noSecret(t, name, s.Read(path))
 		}
 	}
 }

@@ -185,9 +185,9 @@ func TestTheHTTPProxyOfTheEnvironmentIsUsed(t *testing.T) {
 	enable := []string{"env", environment, updater, "enable", "--proxy", secureAddress, "--template", secureTemplate, "--ca-file", caFile, "--health-window", scenes.Window}
 
 	p.refuses("407 Proxy Authentication Required")
-	told := s.Refused("the HTTP proxy refuses", []string{"the HTTP proxy http://127.0.0.1:8080 refused the connection to find.example:3443: 407"}, enable...)
-	if strings.Contains(told, "secret") {
-		t.Errorf("the password is told: %s", told)
+	message := s.Refused("the HTTP proxy refuses", []string{"the HTTP proxy http://127.0.0.1:8080 refused the connection to find.example:3443: 407"}, enable...)
+	if strings.Contains(message, "secret") {
+		t.Errorf("the password is told: %s", message)
 	}
 	down := append([]string{"env", strings.Replace(environment, "8080", "8081", 1)}, enable[2:]...)
 	s.Refused("the HTTP proxy is down", []string{"the HTTP proxy cannot be reached: no connection to 127.0.0.1:8081: connection refused"}, down...)

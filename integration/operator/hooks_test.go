@@ -24,9 +24,9 @@ func TestWhatRunsTellHooksAndNodeExporter(t *testing.T) {
 		s.Must("install", "-D", "-m", "755", "/dev/null", hooks+"/"+name)
 		s.Check(s.WriteFile(hooks+"/"+name, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
-	tell := `echo "$TELEPORT_UPDATE_HOOK_OUTCOME $TELEPORT_UPDATE_HOOK_FROM $TELEPORT_UPDATE_HOOK_TO $TELEPORT_UPDATE_HOOK_CAUSE $(test "$TELEPORT_UPDATE_HOOK_BY" = timer && echo timer || echo person) $(test -e ` + store + `/journal.json; echo $?) $(flock --nonblock ` + store + `/update.lock echo free)" >>/root/told`
-	hook("on-success.d/tell", tell)
-	hook("on-failure.d/tell", tell)
+	script := `echo "$TELEPORT_UPDATE_HOOK_OUTCOME $TELEPORT_UPDATE_HOOK_FROM $TELEPORT_UPDATE_HOOK_TO $TELEPORT_UPDATE_HOOK_CAUSE $(test "$TELEPORT_UPDATE_HOOK_BY" = timer && echo timer || echo person) $(test -e ` + store + `/journal.json; echo $?) $(flock --nonblock ` + store + `/update.lock echo free)" >>/root/told`
+	hook("on-success.d/tell", script)
+	hook("on-failure.d/tell", script)
 	hook("on-failure.d/0-hangs", "trap '' TERM; sleep infinity & echo $! >/root/hangs; while :; do sleep 100; done")
 	s.Wants("1.0.0")
 	s.Fails(1, "--textfile-dir", updater, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--textfile-dir", "/root/open")

@@ -63,16 +63,16 @@ func TestTheFindServersPackage(t *testing.T) {
 
 			// What is said is kept: over restarts, a crash, and whatever becomes of
 			// the package.
-			s.findTells("1.0.0")
+			s.waitForAnswer("1.0.0")
 			said := s.Must("teleport-find", "set-version", "1.2.3", "--schedule", "immediate")
 			if !strings.Contains(said, "hosts are told 1.2.3 oss, and to stay as they are") {
 				t.Errorf("set-version says:\n%s", said)
 			}
-			s.findTells("1.2.3")
+			s.waitForAnswer("1.2.3")
 			if r := s.Try("teleport-find", "enable"); r.Code != 0 || !strings.Contains(r.Stderr, "no tarball of this version") {
 				t.Errorf("enable: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
-			s.findTells("1.2.3 now")
+			s.waitForAnswer("1.2.3 now")
 			if r := s.Try("runuser", "-u", "nobody", "--", "teleport-find", "disable"); r.Code != 1 || !strings.Contains(r.Stderr, "no permission to open /run/teleport-find/admin.sock") {
 				t.Errorf("another user: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
@@ -83,7 +83,7 @@ func TestTheFindServersPackage(t *testing.T) {
 			}
 			s.backsUp()
 			s.Must("systemctl", "restart", "teleport-find")
-			s.findTells("1.2.3 now")
+			s.waitForAnswer("1.2.3 now")
 			killed := s.Show("teleport-find", "MainPID")
 			s.Must("systemctl", "kill", "--signal=SIGKILL", "teleport-find")
 			host.Wait(t, patience, func() error {
@@ -93,7 +93,7 @@ func TestTheFindServersPackage(t *testing.T) {
 				}
 				return nil
 			})
-			s.findTells("1.2.3 now")
+			s.waitForAnswer("1.2.3 now")
 
 			// A renewed answer, an upgrade of the package, its end.
 			s.Must("systemctl", "reload", "teleport-find")
@@ -106,17 +106,17 @@ func TestTheFindServersPackage(t *testing.T) {
 			if !strings.Contains(s.Read(config), "LISTEN=:443\n") {
 				t.Error("the upgrade took the configuration back")
 			}
-			s.findTells("1.2.3 now")
+			s.waitForAnswer("1.2.3 now")
 			s.releasesAreRoots()
 			s.Apt("remove", "teleport-find")
 			s.Apt("install", "teleport-find")
 			s.Must("systemctl", "start", "teleport-find")
-			s.findTells("1.2.3 now")
+			s.waitForAnswer("1.2.3 now")
 
 			// A version in the configuration goes before the store.
 			s.Write(config, s.Read(config)+"TELEPORT_FIND_AGENT_VERSION=1.0.0\n")
 			s.Must("systemctl", "restart", "teleport-find")
-			s.findTells("1.0.0 now")
+			s.waitForAnswer("1.0.0 now")
 			if r := s.Try("teleport-find", "suspend"); r.Code != 1 || !strings.Contains(r.Stderr, "answers from its --agent-version") {
 				t.Errorf("a change without an effect: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
@@ -172,14 +172,14 @@ func (s *scene) backsUp() {
 		s.T.Errorf("the restored store is %s, before it was %s", after, before)
 	}
 	s.Must("systemctl", "start", "teleport-find")
-	s.findTells("1.2.3")
+	s.waitForAnswer("1.2.3")
 	s.Must("teleport-find", "enable")
-	s.findTells("1.2.3 now")
+	s.waitForAnswer("1.2.3 now")
 }
 
-// findTells waits until the find server tells hosts this: a version, and "now" where
+// waitForAnswer waits until the find server tells hosts this: a version, and "now" where
 // they are to update.
-func (s *scene) findTells(want string) {
+func (s *scene) waitForAnswer(want string) {
 	s.T.Helper()
 	host.Wait(s.T, patience, func() error {
 		pool := x509.NewCertPool()

@@ -104,7 +104,7 @@ func open(t *testing.T, url string) *tab {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	t.Cleanup(stop)
 	b := &tab{t: t, ctx: ctx, url: url}
-	if err := chromedp.Listen(ctx, b.note); err != nil {
+	if err := chromedp.Listen(ctx, b.handleEvent); err != nil {
 		t.Fatal(err)
 	}
 	b.call("listen to the network", func(ctx context.Context, to *chromedp.Target) error {
@@ -114,8 +114,8 @@ func open(t *testing.T, url string) *tab {
 	return b
 }
 
-// note is called for each event: it must not wait.
-func (b *tab) note(event any) {
+// handleEvent is called for each event: it must not wait.
+func (b *tab) handleEvent(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {

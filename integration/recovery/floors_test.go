@@ -23,14 +23,14 @@ import (
 
 const policyFile = "/etc/teleport-update/policy.yaml"
 
-// reports are what the host says of itself to its find server.
-type reports struct {
+// heardReports are what the host says of itself to its find server.
+type heardReports struct {
 	mu   sync.Mutex
 	last find.Heartbeat
 }
 
 // take is for Cluster.Breaks: the find server of scenes keeps no hosts.
-func (r *reports) take(w http.ResponseWriter, q *http.Request) bool {
+func (r *heardReports) take(w http.ResponseWriter, q *http.Request) bool {
 	switch q.URL.Path {
 	case find.HeartbeatPath:
 		var b find.Heartbeat
@@ -48,19 +48,19 @@ func (r *reports) take(w http.ResponseWriter, q *http.Request) bool {
 	return false
 }
 
-func (r *reports) said() find.Heartbeat {
+func (r *heardReports) said() find.Heartbeat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last
 }
 
 // reporting is a host on 1.0.0 that reports, with a database that later versions migrate.
-func (s *scene) reporting(failing release.Spec) *reports {
+func (s *scene) reporting(failing release.Spec) *heardReports {
 	s.T.Helper()
 	s.Sound("1.0.0")
 	failing.Version, failing.Schema = "1.1.0", 2
 	s.Release(failing)
-	r := &reports{}
+	r := &heardReports{}
 	s.Breaks(r.take)
 	s.Write("/root/report-token", strings.Repeat("t", 32)+"\n")
 	s.RunsOn("1.0.0", "--report-token-file", "/root/report-token")
@@ -119,7 +119,7 @@ func TestTheWayBackLeadsBelowTheMinimum(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(t)
-			told := s.reporting(release.Spec{Variant: stamp.CrashLoops})
+			reports := s.reporting(release.Spec{Variant: stamp.CrashLoops})
 			rows := s.Live()
 			s.Write(policyFile, "minimum: 1.0.5\n")
 			s.isSaid(decision.BelowMinimum, true)
@@ -137,7 +137,7 @@ func TestTheWayBackLeadsBelowTheMinimum(t *testing.T) {
 			if code := s.Tick(); code != 0 {
 				t.Errorf("the next tick ends with %d", code)
 			}
-			if b := told.said(); !b.BelowMinimum || b.Version != "1.0.0" || b.Unhealthy {
+			if b := reports.said(); !b.BelowMinimum || b.Version != "1.0.0" || b.Unhealthy {
 				t.Errorf("the host reports %+v; want that it is well on 1.0.0, which is below its minimum", b)
 			}
 			s.Serves("1.0.0")
@@ -151,7 +151,7 @@ func TestTheWayBackLeadsBelowTheMinimum(t *testing.T) {
 			}
 			s.Serves("1.2.0")
 			s.isSaid(decision.BelowMinimum, false)
-			if b := told.said(); b.BelowMinimum {
+			if b := reports.said(); b.BelowMinimum {
 				t.Errorf("the host reports %+v", b)
 			}
 		})
@@ -178,7 +178,7 @@ func TestAPolicyThatBreaksInMidTransactionHoldsUpNoTransaction(t *testing.T) {
 			if tc.ends == "1.1.0" {
 				bad.Variant = stamp.Sound
 			}
-			told := s.reporting(bad)
+			reports := s.reporting(bad)
 			rows := s.Live()
 			s.Write(policyFile, "minimum: 1.0.0\n")
 			s.Wants("1.1.0")
@@ -203,7 +203,7 @@ func TestAPolicyThatBreaksInMidTransactionHoldsUpNoTransaction(t *testing.T) {
 				t.Errorf("the agent was %s", got)
 			}
 			s.isSaid(decision.PolicyBroken, true)
-			if b := told.said(); b.Version != tc.ends || b.Unhealthy {
+			if b := reports.said(); b.Version != tc.ends || b.Unhealthy {
 				t.Errorf("the host reports %+v", b)
 			}
 			if log := s.Log("teleport-update.service"); !strings.Contains(log, tc.says) {

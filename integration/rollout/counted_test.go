@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	dropIn     = "/usr/local/lib/systemd/system/teleport.service.d/10-teleport-update-report.conf"
-	toldAgent  = scenes.Programs + "/update_config.yaml"
-	agentRun   = "/run/teleport-update-agent"
-	idFile     = agentRun + "/update-id"
-	agentGroup = "staging"
+	dropIn      = "/usr/local/lib/systemd/system/teleport.service.d/10-teleport-update-report.conf"
+	updaterInfo = scenes.Programs + "/update_config.yaml"
+	agentRun    = "/run/teleport-update-agent"
+	idFile      = agentRun + "/update-id"
+	agentGroup  = "staging"
 )
 
 // newCounted is a host whose agent says hello to its cluster as Teleport's does.
@@ -70,7 +70,7 @@ func TestAHostIsCountedByItsClusterAndIsACanary(t *testing.T) {
 		t.Errorf("the agent says %+v", *h.Updater)
 	}
 	counts(s, "1.0.0", 1, 1)
-	for path, mode := range map[string]string{agentRun: "700 root", toldAgent: "644 root", dropIn: "644 root"} {
+	for path, mode := range map[string]string{agentRun: "700 root", updaterInfo: "644 root", dropIn: "644 root"} {
 		if got := strings.TrimSpace(s.Must("stat", "-c", "%a %U", path)); got != mode {
 			t.Errorf("%s is %s; want %s", path, got, mode)
 		}
@@ -103,8 +103,8 @@ func TestAHostIsCountedByItsClusterAndIsACanary(t *testing.T) {
 		t.Errorf("exit code %d of a tick to a version that fails", code)
 	}
 	says(s, "pinned")
-	if told := s.Read(toldAgent); !strings.Contains(told, "success: false") || !strings.Contains(told, "skip:\n    version: 1.2.0") {
-		t.Errorf("the agent is told\n%s", told)
+	if info := s.Read(updaterInfo); !strings.Contains(info, "success: false") || !strings.Contains(info, "skip:\n    version: 1.2.0") {
+		t.Errorf("the agent is told\n%s", info)
 	}
 	s.PickCanaries(agentGroup, wanted)
 	s.Tick()
@@ -176,7 +176,7 @@ func TestAnAgentThatRunsIsCountedFromItsNextStartOn(t *testing.T) {
 // left asserts that nothing tells the agent of an updater.
 func left(s *scenes.Scene) {
 	s.T.Helper()
-	for _, path := range []string{dropIn, toldAgent, agentRun} {
+	for _, path := range []string{dropIn, updaterInfo, agentRun} {
 		if s.Exists(path) {
 			s.T.Errorf("%s is left", path)
 		}

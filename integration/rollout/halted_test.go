@@ -228,9 +228,9 @@ func TestAReportHaltsTheGroup(t *testing.T) {
 	if count[find.JoinPath] != 1 || count[find.HeartbeatPath] < 5 {
 		t.Errorf("the requests are %v", count)
 	}
-	told := s.Log("") + s.Must(scenes.Updater, "status", "--format", "json") + s.Must(scenes.Updater, "status", "--format", "text") + s.Read(scenes.Store+"/updates.yaml") + s.server.Output()
+	texts := s.Log("") + s.Must(scenes.Updater, "status", "--format", "json") + s.Must(scenes.Updater, "status", "--format", "text") + s.Read(scenes.Store+"/updates.yaml") + s.server.Output()
 	for name, secret := range map[string]string{"the secret": credential.Secret, "the token": token, "Teleport's token": joinSecret} {
-		if strings.Contains(told, secret) {
+		if strings.Contains(texts, secret) {
 			t.Errorf("%s is told", name)
 		}
 	}

@@ -29,14 +29,14 @@ func (h *history) happen() {
 		case 6:
 			m.group = h.sheet.groups[h.rng.IntN(len(h.sheet.groups))].name
 		}
-		h.note("%s bad=%v away=%v stuck=%v group=%s", m.id[:4], m.bad, m.away, m.stuck, m.group)
-		h.note("%s pinned=%v disabled=%v unhealthy=%v", m.id[:4], m.pinned, m.disabled, m.unhealthy)
+		h.logf("%s bad=%v away=%v stuck=%v group=%s", m.id[:4], m.bad, m.away, m.stuck, m.group)
+		h.logf("%s pinned=%v disabled=%v unhealthy=%v", m.id[:4], m.pinned, m.disabled, m.unhealthy)
 	}
 	switch h.rng.IntN(120) {
 	case 0:
 		h.mode = []string{"enabled", "suspended", "disabled"}[h.rng.IntN(3)]
 		h.write(h.sheet.config(h.mode))
-		h.note("mode %s", h.mode)
+		h.logf("mode %s", h.mode)
 	case 1:
 		if h.mode != "enabled" {
 			h.mode = "enabled"
@@ -45,7 +45,7 @@ func (h *history) happen() {
 	case 2:
 		if h.rng.IntN(3) == 0 {
 			h.apply(h.schedule())
-			h.note("version %s %s", h.version.Spec.Agents.TargetVersion, h.version.Spec.Agents.Schedule)
+			h.logf("version %s %s", h.version.Spec.Agents.TargetVersion, h.version.Spec.Agents.Schedule)
 		}
 	}
 }
@@ -59,9 +59,9 @@ func (h *history) poll() {
 		}
 		polls := h.now.Sub(h.polled[m.id]) >= 10*time.Minute
 		before := m.outcome
-		m.live(h.now, h.rng, polls, func() told {
+		m.live(h.now, h.rng, polls, func() findAnswer {
 			a := snapshot.Find(rollout.Query{Group: m.group, Host: m.id}, h.now)
-			return told{string(a.Version), a.AutoUpdate, second(a.RetryFailed)}
+			return findAnswer{string(a.Version), a.AutoUpdate, second(a.RetryFailed)}
 		})
 		if !polls && before == m.outcome {
 			continue
@@ -84,7 +84,7 @@ func (h *history) hear(m *machine) {
 	known.Take(beat, h.now)
 	r := h.model.hosts[m.id]
 	if r == nil {
-		r = &record{id: m.id}
+		r = &knownHost{id: m.id}
 		h.model.hosts[m.id] = r
 	}
 	r.hear(said, h.now)
@@ -118,14 +118,14 @@ func (h *history) command() {
 		h.somewhere(&o)
 	}
 	h.model.complete = h.complete
-	h.model.notePrevious() // an order counts, too
+	h.model.setPreviousVersion() // an order counts, too
 	res, err := o.Apply(h.config, h.version, h.rollout, h.counts(), h.now)
 	if err != nil {
-		h.note("refused: %s %s: %v", o.Verb, o.Groups, err)
+		h.logf("refused: %s %s: %v", o.Verb, o.Groups, err)
 		return
 	}
 	h.take(res)
-	h.note("order: %s %v force=%v to=%s", o.Verb, o.Groups, o.Force, o.To)
+	h.logf("order: %s %v force=%v to=%s", o.Verb, o.Groups, o.Force, o.To)
 	if o.Verb == rollout.Reset {
 		h.model.reset()
 		return

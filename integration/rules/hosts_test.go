@@ -29,8 +29,8 @@ type said struct {
 	backsOff   time.Time // until when the host does not try the failed target again
 }
 
-// record is what the model remembers of one host. Times are the server's.
-type record struct {
+// knownHost is what the model remembers of one host. Times are the server's.
+type knownHost struct {
 	id          string
 	last        said
 	first, seen time.Time
@@ -43,7 +43,7 @@ type record struct {
 }
 
 // hear takes a report.
-func (r *record) hear(s said, now time.Time) {
+func (r *knownHost) hear(s said, now time.Time) {
 	if r.seen.IsZero() || now.Sub(r.seen) > presentFor {
 		r.first = now
 	}
@@ -62,25 +62,25 @@ func (r *record) hear(s said, now time.Time) {
 	r.last, r.seen = s, now
 }
 
-func (r *record) present(now time.Time) bool { return now.Sub(r.seen) <= presentFor }
+func (r *knownHost) present(now time.Time) bool { return now.Sub(r.seen) <= presentFor }
 
 // counted reports whether the host is in its group's count.
-func (r *record) counted(now time.Time) bool {
+func (r *knownHost) counted(now time.Time) bool {
 	return !r.omitted() && r.present(now) && now.Sub(r.first) >= seenAtLeast
 }
 
 // omitted reports whether the host has said that it is not to be counted.
-func (r *record) omitted() bool { return r.last.pinned || r.last.disabled }
+func (r *knownHost) omitted() bool { return r.last.pinned || r.last.disabled }
 
 // suits reports whether the host may be a canary for a target: one that could not show anything is none.
-func (r *record) suits(target string, now time.Time) bool {
+func (r *knownHost) suits(target string, now time.Time) bool {
 	rests := r.failedFor == target && r.restsUntil.After(now)
 	return !r.last.unhealthy && !rests
 }
 
 // missing reports whether the host reported within a day and cannot be counted now:
 // it is away, whatever it said of itself, or has just come back.
-func (r *record) missing(now time.Time) bool {
+func (r *knownHost) missing(now time.Time) bool {
 	if !r.present(now) {
 		return now.Sub(r.seen) < missingFor
 	}
@@ -89,8 +89,8 @@ func (r *record) missing(now time.Time) bool {
 
 // membership returns the records of each group of a rollout, by the group's place.
 // A host of no known group belongs to the last one, or to none if those are held.
-func membership(hosts map[string]*record, groups []*group, hold bool) [][]*record {
-	of := make([][]*record, len(groups))
+func membership(hosts map[string]*knownHost, groups []*group, hold bool) [][]*knownHost {
+	of := make([][]*knownHost, len(groups))
 	for _, id := range slices.Sorted(maps.Keys(hosts)) {
 		h := hosts[id]
 		i := slices.IndexFunc(groups, func(g *group) bool { return g.want.name == h.last.group })

@@ -138,7 +138,7 @@ type course struct {
 // model is the whole of it: what is wanted, what is known and how far it has come.
 type model struct {
 	mode    string
-	hosts   map[string]*record
+	hosts   map[string]*knownHost
 	rollout *course
 	now     time.Time
 	// complete says that every host has had time to report: silence means something.
@@ -157,12 +157,12 @@ type tally struct {
 }
 
 // saidFailed reports whether the host has reported a failure in the trial.
-func (m *model) saidFailed(h *record, g *group) bool {
+func (m *model) saidFailed(h *knownHost, g *group) bool {
 	return h.failedFor == m.rollout.target && !h.failedAt.Before(g.trial)
 }
 
 // trialOf returns what became of a host's update in the trial that began at a moment.
-func (m *model) trialOf(h *record, g *group) (failed, timedOut bool) {
+func (m *model) trialOf(h *knownHost, g *group) (failed, timedOut bool) {
 	target := m.rollout.target
 	onTarget := h.last.version == target
 	failed = m.saidFailed(h, g)
@@ -181,7 +181,7 @@ func later(times ...time.Time) time.Time {
 }
 
 // count counts the hosts of a group.
-func (m *model) count(g *group, members []*record) tally {
+func (m *model) count(g *group, members []*knownHost) tally {
 	n := tally{versions: map[string]int{}}
 	for _, h := range members {
 		counted := h.counted(m.now)
@@ -225,7 +225,7 @@ func one(b bool) int {
 }
 
 // countPlan counts the hosts that the plan admits, and looks how far it may go.
-func (m *model) countPlan(g *group, members []*record, n *tally) {
+func (m *model) countPlan(g *group, members []*knownHost, n *tally) {
 	flying := map[string]bool{}
 	unfinished := make([]bool, len(g.plan))
 	for place, id := range g.plan {

@@ -102,7 +102,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, rng: rng, now: time.Date(2026, 3, 2+rng.IntN(7), rng.IntN(24), rng.IntN(60), 0, 0, time.UTC), sheet: draw(rng), mode: "enabled",
 		polled: map[string]time.Time{}, fleet: fleet{}, plans: map[string]*rollout.Index{}, hosts: map[string][]string{},
-		model: &model{hosts: map[string]*record{}}, more: rand.New(rand.NewPCG(seed, 1)),
+		model: &model{hosts: map[string]*knownHost{}}, more: rand.New(rand.NewPCG(seed, 1)),
 	}
 	for i := range rng.IntN(14) {
 		m := &machine{id: fmt.Sprintf("%08x-0000-4000-8000-%012x", rng.Uint32(), i), version: "1.0.0"}
@@ -149,7 +149,7 @@ func (h *history) run() (ticks int, ok bool) {
 		h.command()
 		ticks++
 		if diff := h.compare(); diff != "" {
-			h.t.Errorf("%s", h.tell(diff))
+			h.t.Errorf("%s", h.explain(diff))
 			return ticks, false
 		}
 	}
@@ -164,7 +164,7 @@ func (h *history) pause() time.Duration {
 	return time.Duration(1+h.rng.IntN(10)) * time.Minute
 }
 
-func (h *history) note(format string, args ...any) {
+func (h *history) logf(format string, args ...any) {
 	h.log = append(h.log, h.now.Format("Mon 15:04 ")+fmt.Sprintf(format, args...))
 }
 
@@ -201,7 +201,7 @@ func (h *history) take(res rollout.Result) {
 		h.hosts[p.Group] = h.names(p.Hosts)
 	}
 	for _, s := range res.Steps {
-		h.note("engine: %s %s→%s halted=%v %s %s", s.Group, s.From, s.To, s.Halted, s.Reason, s.Message)
+		h.logf("engine: %s %s→%s halted=%v %s %s", s.Group, s.From, s.To, s.Halted, s.Reason, s.Message)
 	}
 	h.rollout = res.Rollout
 }
@@ -279,7 +279,7 @@ func (h *history) compare() string {
 	for _, m := range h.machines {
 		for _, name := range []string{m.group, "typo", ""} {
 			a := snapshot.Find(rollout.Query{Group: name, Host: m.id}, h.now)
-			engine := told{string(a.Version), a.AutoUpdate, second(a.RetryFailed)}
+			engine := findAnswer{string(a.Version), a.AutoUpdate, second(a.RetryFailed)}
 			h.answers++
 			if want := h.model.answer(name, m.id); engine != want {
 				return fmt.Sprintf("find for %s of %q: engine %v, model %v (row %q, %q)", m.id[:4], name, engine, want, a.Row.Mode, a.Row.Group)
@@ -325,8 +325,8 @@ func compareGroup(s rollout.GroupStatus, g *group) string {
 	return ""
 }
 
-// tell is a difference with what led to it.
-func (h *history) tell(diff string) string {
+// explain is a difference with what led to it.
+func (h *history) explain(diff string) string {
 	log := h.log
 	if len(log) > 60 {
 		log = log[len(log)-60:]

@@ -31,7 +31,7 @@ func (m *model) begin(start, target, schedule string, timeBased bool, window tim
 // tick moves groups until nothing moves any more.
 func (m *model) tick(complete bool, pick picker) {
 	m.complete = complete
-	m.notePrevious()
+	m.setPreviousVersion()
 	if m.rollout == nil || m.mode != "enabled" {
 		return
 	}
@@ -42,10 +42,10 @@ func (m *model) tick(complete bool, pick picker) {
 	}
 }
 
-// notePrevious keeps what most hosts of each group ran when the rollout began: at the
+// setPreviousVersion keeps what most hosts of each group ran when the rollout began: at the
 // first complete counts in which a host of the group reports. Of a group that has
 // started by then, hosts on the target say nothing.
-func (m *model) notePrevious() {
+func (m *model) setPreviousVersion() {
 	if m.rollout == nil || !m.complete {
 		return
 	}
@@ -87,7 +87,7 @@ func (m *model) step(pick picker) (moved bool) {
 // critical version without a schedule of its own does so under both strategies.
 func (r *course) byOrder() bool { return !r.timeBased || r.anyHour }
 
-func (m *model) move(g *group, members []*record, pick picker) {
+func (m *model) move(g *group, members []*knownHost, pick picker) {
 	n := m.count(g, members)
 	waits := g.state == unstarted || g.state == done
 	if g.halted != "" || waits && !m.complete {
@@ -170,7 +170,7 @@ func (m *model) maybeOpen(g *group, n tally, pick picker) {
 	g.windowEnd = begin.Add(m.rollout.window)
 }
 
-func (m *model) lookAtCanaries(g *group, members []*record, pick picker) {
+func (m *model) lookAtCanaries(g *group, members []*knownHost, pick picker) {
 	succeeded := 0
 	for _, id := range g.canaries {
 		h := m.hosts[id]
@@ -263,8 +263,8 @@ func (m *model) finished(g *group, n tally) bool {
 	return n.upToDate*100 >= g.want.threshold()*max(g.initial, n.present) && g.exhausted(n)
 }
 
-// told is what find answers a host.
-type told struct {
+// findAnswer is what find answers a host.
+type findAnswer struct {
 	version string
 	update  bool
 	retry   int64 // the second of a retry after which a host lifts its back-off; 0 for none
@@ -282,10 +282,10 @@ func (m *model) channel(groupName string) (version string, critical bool) {
 }
 
 // answer is the page's table "What find answers".
-func (m *model) answer(groupName, host string) told {
+func (m *model) answer(groupName, host string) findAnswer {
 	r := m.rollout
 	if r == nil {
-		return told{}
+		return findAnswer{}
 	}
 	var g *group
 	if r.schedule != "immediate" {
@@ -305,19 +305,19 @@ func (m *model) answer(groupName, host string) told {
 
 // answerIn is the answer for a host that counts as one of a group, or of none if the
 // schedule has no groups.
-func (m *model) answerIn(g *group, host string) told {
+func (m *model) answerIn(g *group, host string) findAnswer {
 	r := m.rollout
 	switch {
 	case m.mode == "disabled":
-		return told{version: r.target}
+		return findAnswer{version: r.target}
 	case m.mode == "suspended" && g != nil && g.state == rolledback:
-		return told{version: g.back}
+		return findAnswer{version: g.back}
 	case m.mode == "suspended" && g != nil && (g.state == unstarted || g.state == canary):
-		return told{version: r.start}
+		return findAnswer{version: r.start}
 	case m.mode == "suspended":
-		return told{version: r.target}
+		return findAnswer{version: r.target}
 	case r.schedule == "immediate":
-		return told{version: r.target, update: true}
+		return findAnswer{version: r.target, update: true}
 	}
 	a := m.answerOf(g, host)
 	if a.update && a.version == r.target && !g.retried.IsZero() {
@@ -326,28 +326,28 @@ func (m *model) answerIn(g *group, host string) told {
 	return a
 }
 
-func (m *model) answerOf(g *group, host string) told {
+func (m *model) answerOf(g *group, host string) findAnswer {
 	r := m.rollout
 	halted := g.halted != "" && g.halted != "expired"
 	open := r.byOrder() || m.now.Before(g.windowEnd)
 	switch {
 	case g.state == unstarted:
-		return told{version: r.start}
+		return findAnswer{version: r.start}
 	case g.state == canary && slices.Contains(g.canaries, host):
-		return told{version: r.target, update: !halted}
+		return findAnswer{version: r.target, update: !halted}
 	case g.state == canary:
-		return told{version: r.start}
+		return findAnswer{version: r.start}
 	case g.state == active && halted:
-		return told{version: r.target}
+		return findAnswer{version: r.target}
 	case g.state == active && g.planned():
 		place := g.place(host)
-		return told{version: r.target, update: open && place >= 0 && place <= g.index}
+		return findAnswer{version: r.target, update: open && place >= 0 && place <= g.index}
 	case g.state == active:
-		return told{version: r.target, update: open}
+		return findAnswer{version: r.target, update: open}
 	case g.state == done:
-		return told{version: r.target, update: r.byOrder()}
+		return findAnswer{version: r.target, update: r.byOrder()}
 	}
-	return told{version: g.back, update: true}
+	return findAnswer{version: g.back, update: true}
 }
 
 // backTo is where a rollback of a group goes.
@@ -375,7 +375,7 @@ func (m *model) rollBackAll(to string) {
 }
 
 // order carries out what a person orders of one group. The engine has accepted it.
-func (m *model) order(verb, to string, g *group, members []*record, force bool, pick picker) {
+func (m *model) order(verb, to string, g *group, members []*knownHost, force bool, pick picker) {
 	switch verb {
 	case "start-update":
 		g.halted, g.doneAt = "", time.Time{}

@@ -28,7 +28,7 @@ type machine struct {
 }
 
 // live lets the machine do what is due: polls is whether it asks find now.
-func (h *machine) live(now time.Time, rng *rand.Rand, polls bool, answer func() told) {
+func (h *machine) live(now time.Time, rng *rand.Rand, polls bool, answer func() findAnswer) {
 	if !h.ends.IsZero() && !now.Before(h.ends) && !h.stuck {
 		h.end(now)
 	}

@@ -165,9 +165,9 @@ func (s *Scene) Updates(v string) {
 	s.Serves(v)
 }
 
-// Foretold asserts that the dry run of a command that is refused ends exactly as
+// DryRunAgrees asserts that the dry run of a command that is refused ends exactly as
 // the command does.
-func (s *Scene) Foretold(args ...string) {
+func (s *Scene) DryRunAgrees(args ...string) {
 	s.T.Helper()
 	end := func(args []string) string {
 		r := s.Try(args...)

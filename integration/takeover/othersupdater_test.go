@@ -248,7 +248,7 @@ func TestTeleportUpgradeIsReplaced(t *testing.T) {
 	s.Taken("1.0.0")
 	s.Must(updater, "uninstall")
 	s.RunsFrom(linkDir + "/teleport")
-	if told := s.Logged(); !strings.Contains(told, "teleport-ent-updater 1.0") || !strings.Contains(told, "which is not installed again") {
-		t.Errorf("uninstall says\n%s", told)
+	if output := s.Logged(); !strings.Contains(output, "teleport-ent-updater 1.0") || !strings.Contains(output, "which is not installed again") {
+		t.Errorf("uninstall says\n%s", output)
 	}
 }

@@ -111,7 +111,7 @@ func (a *attempt) update(c Command) int {
 		return refetch()
 	}
 	a.recall()
-	to, anew := a.out.Target, Build{}
+	to, rebuilt := a.out.Target, Build{}
 	if !c.Now {
 		a.hear(to)
 	}
@@ -125,7 +125,7 @@ func (a *attempt) update(c Command) int {
 		if shelf := a.out.Shelves[to]; shelf.Missing || shelf.announces() == a.failureOf(to).Build {
 			return refetch()
 		}
-		anew = a.out.Shelves[to].announces()
+		rebuilt = a.out.Shelves[to].announces()
 	}
 	if _, refused := a.plan(to, c); refused {
 		if c.Scheduled && a.Refused != nil && *a.Refused == to {
@@ -135,7 +135,7 @@ func (a *attempt) update(c Command) int {
 		a.Refused, a.Last = &to, &Last{to, "failed"}
 		return 1
 	}
-	return a.install(to, nil, c, nil, anew)
+	return a.install(to, nil, c, nil, rebuilt)
 }
 
 // announces is the build whose checksum the mirror serves.

@@ -195,9 +195,9 @@ func (r *recorder) named(path string, c trace.Call) {
 	}
 }
 
-// told reports whether a file of the store only tells somebody something: no step counts
+// informs reports whether a file of the store only tells somebody something: no step counts
 // on it.
-func told(name string) bool {
+func informs(name string) bool {
 	return name == "find.json" || name == "history.json" || name == "update_config.yaml"
 }
 
@@ -233,7 +233,7 @@ func (r *recorder) put(path string) {
 		r.event("journal kept aside")
 	case version && strings.Contains(rest, "/backup/"), version && strings.HasPrefix(rest, "original/"):
 		r.event("put " + rest)
-	case version && !strings.Contains(rest, "/") && !told(rest):
+	case version && !strings.Contains(rest, "/") && !informs(rest):
 		r.event("publish " + rest)
 	case strings.HasPrefix(name, "data/updater/"):
 		r.event("updater's copy")
@@ -261,13 +261,13 @@ func (r *recorder) gone(path string) {
 	case version && strings.HasSuffix(rest, "/backup/backup.yaml") && !strings.HasPrefix(rest, "partial/"),
 		version && filepath.Dir(rest) == "original":
 		r.event("drop " + rest)
-	case version && !strings.Contains(rest, "/") && !told(rest):
+	case version && !strings.Contains(rest, "/") && !informs(rest):
 		r.event("remove " + rest)
 	case name == "data/versions":
 		r.event("remove the store")
 	case name == "data/updater":
 		r.event("remove the updater's copy")
-	case filepath.Dir(path) == r.h.programs() && !told(filepath.Base(path)):
+	case filepath.Dir(path) == r.h.programs() && !informs(filepath.Base(path)):
 		r.event("remove the programs of " + filepath.Base(path))
 	case strings.HasPrefix(path, r.h.database()+"-") && !strings.HasSuffix(path, "-shm") && !strings.HasSuffix(path, "-journal"):
 		r.event("drop " + filepath.Base(path))

@@ -227,11 +227,11 @@ func (w *walk) earlierBackup(m *Model) *Backup {
 // nothing counts it, and status asks to look at the agent.
 func (w *walk) unnoted() (all []*Model) {
 	add := func(m *Model) {
-		told, linked := m.clone(), m.clone()
-		told.Last = &Last{m.Active, "interrupted"}
+		closed, linked := m.clone(), m.clone()
+		closed.Last = &Last{m.Active, "interrupted"}
 		// What was amiss before may have been put right by then.
-		linked.Missing, linked.UnitEdited, linked.Last = nil, false, told.Last
-		all = append(all, m, told, linked)
+		linked.Missing, linked.UnitEdited, linked.Last = nil, false, closed.Last
+		all = append(all, m, closed, linked)
 	}
 	for _, is := range w.may {
 		add(is.clone())

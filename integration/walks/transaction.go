@@ -47,8 +47,8 @@ func (a *attempt) valid(b *Backup) bool {
 }
 
 // install gets a version onto the disk and switches to it.
-func (a *attempt) install(to Release, spec *newSpec, c Command, held *Release, anew Build) int {
-	if !a.makeWhole(to, c) || !a.obtain(to, anew) {
+func (a *attempt) install(to Release, spec *newSpec, c Command, held *Release, rebuilt Build) int {
+	if !a.makeWhole(to, c) || !a.obtain(to, rebuilt) {
 		return 1
 	}
 	a.mark()
@@ -76,13 +76,13 @@ func (a *attempt) makeWhole(to Release, c Command) bool {
 
 // obtain fetches a version unless it is there, whole, and the build that is
 // meant; then its agent has to run.
-func (a *attempt) obtain(to Release, anew Build) bool {
+func (a *attempt) obtain(to Release, rebuilt Build) bool {
 	tree := a.tree(to)
 	here := tree.here()
-	if f := a.failureOf(to); here && anew == (Build{}) && f != nil && f.Build == tree.Build && !a.out.Shelves[to].Missing {
-		anew = a.out.Shelves[to].announces() // another build may have its name now
+	if f := a.failureOf(to); here && rebuilt == (Build{}) && f != nil && f.Build == tree.Build && !a.out.Shelves[to].Missing {
+		rebuilt = a.out.Shelves[to].announces() // another build may have its name now
 	}
-	if !here || tree.Damage != Whole || anew != (Build{}) && tree.Build != anew {
+	if !here || tree.Damage != Whole || rebuilt != (Build{}) && tree.Build != rebuilt {
 		a.retain()
 		a.mark()
 		shelf := a.out.Shelves[to]

@@ -14,7 +14,7 @@ type database struct {
 	dir    string
 	source string
 	rounds int
-	report *report
+	table  *table
 }
 
 // backup measures database backups against the sqlite3 shell, on the same
@@ -23,12 +23,12 @@ type database struct {
 // size on disk.
 func (b *bench) backup() error {
 	if _, err := exec.LookPath("sqlite3"); err != nil {
-		b.report.skip("database backups", fmt.Errorf("the sqlite3 shell is needed: apt-get install sqlite3"))
+		b.table.skip("database backups", fmt.Errorf("the sqlite3 shell is needed: apt-get install sqlite3"))
 		return nil
 	}
-	d := database{dir: filepath.Join(b.work, "backup"), rounds: b.rounds, report: b.report}
+	d := database{dir: filepath.Join(b.work, "backup"), rounds: b.rounds, table: b.table}
 	d.source = filepath.Join(d.dir, "proc", "sqlite.db")
-	b.report.Notes = append(b.report.Notes, fmt.Sprintf("A database of %d MB.", b.size>>20))
+	b.table.Notes = append(b.table.Notes, fmt.Sprintf("A database of %d MB.", b.size>>20))
 	if err := makeDatabase(d.source, b.size); err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func (d database) time() error {
 		shell, shellCPU = append(shell, seconds(s.Seconds)), append(shellCPU, seconds(s.CPU))
 		fmt.Fprintf(os.Stderr, "round %d: ours %.2f s, shell %.2f s\n", round+1, r.Seconds, s.Seconds)
 	}
-	d.report.ratio("backup, checked and synced / sqlite3's .backup, quick_check and sync", median(ours), goalBackup,
+	d.table.ratio("backup, checked and synced / sqlite3's .backup, quick_check and sync", median(ours), goalBackup,
 		bound{took: median(shell)})
-	d.report.ratio("the same: processor", median(oursCPU), none, bound{took: median(shellCPU)})
-	d.report.value("backup: peak memory of the whole process", slices.Max(memory), "MiB", goalBackupMem)
+	d.table.ratio("the same: processor", median(oursCPU), none, bound{took: median(shellCPU)})
+	d.table.value("backup: peak memory of the whole process", slices.Max(memory), "MiB", goalBackupMem)
 	return nil
 }
 
@@ -124,8 +124,8 @@ func (d database) restore() error {
 		seconds = append(seconds, r.Seconds)
 		memory = append(memory, r.MemoryMiB)
 	}
-	d.report.value("restore over a database in WAL mode, checked and synced", median(seconds), "s", none)
-	d.report.value("restore: peak memory of the whole process", slices.Max(memory), "MiB", none)
+	d.table.value("restore over a database in WAL mode, checked and synced", median(seconds), "s", none)
+	d.table.value("restore: peak memory of the whole process", slices.Max(memory), "MiB", none)
 	return nil
 }
 
@@ -163,12 +163,12 @@ func (d database) writer() error {
 		}
 	}
 	wait := func(r *waits) time.Duration { return time.Duration(median(r.longest) * float64(time.Millisecond)) }
-	d.report.ratio(
+	d.table.ratio(
 		fmt.Sprintf("longest wait of a writer in WAL mode, %d rows a second: during ours / during the shell's .backup in a read transaction",
 			rowsPerSecond),
 		wait(rows[0]), goalWriter, bound{took: wait(rows[1])})
 	for _, row := range rows {
-		d.report.value(fmt.Sprintf("the same %s (worst %.1f ms)", row.name, slices.Max(row.longest)), median(row.longest), "ms", none)
+		d.table.value(fmt.Sprintf("the same %s (worst %.1f ms)", row.name, slices.Max(row.longest)), median(row.longest), "ms", none)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ const (
 // alone and a restore alone of the same database.
 func (b *bench) downtime() error {
 	if err := site.Prepare(b.ctx); err != nil {
-		b.report.skip("the time without an agent", err)
+		b.table.skip("the time without an agent", err)
 		return nil
 	}
 	s, err := site.New(b.ctx)
@@ -77,7 +77,7 @@ func (d *outages) measure() error {
 			*step.into = append(*step.into, took)
 		}
 	}
-	r := d.report
+	r := d.table
 	r.value("update by reload: time without an agent", float64(median(update).Microseconds())/1000, "ms", goalNoDowntime)
 	alone := median(restart) + median(restore) + margin
 	r.ratio(

@@ -17,8 +17,8 @@ import (
 // program makes the one request and leaves. It is a run of the timer: a person's looks at the
 // content of every file, too.
 func (b *bench) idle() error {
-	if err := beside(); err != nil {
-		b.report.skip("a run with nothing to do", err)
+	if err := withoutSystemd(); err != nil {
+		b.table.skip("a run with nothing to do", err)
 		return nil
 	}
 	if err := b.serve(); err != nil {
@@ -57,8 +57,8 @@ func (b *bench) idle() error {
 	}
 	updates, reports := cpu[update.name], cpu[reporting.name]
 	one := bound{took: median(cpu[request.name])}
-	b.report.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, one)
-	b.report.ratio("nothing to do, and a report: CPU / that of the same program making its one request", median(reports), goalIdleCPU, one)
+	b.table.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, one)
+	b.table.ratio("nothing to do, and a report: CPU / that of the same program making its one request", median(reports), goalIdleCPU, one)
 	for _, row := range []struct {
 		what string
 		contender
@@ -67,7 +67,7 @@ func (b *bench) idle() error {
 		if err != nil {
 			return err
 		}
-		b.report.value(row.what, float64(kib)/1024, "MiB", goalIdleMemory)
+		b.table.value(row.what, float64(kib)/1024, "MiB", goalIdleMemory)
 	}
 	return find.heardOfOne()
 }

@@ -134,15 +134,15 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer b.close()
-	var reports []*report
+	var reports []*table
 	for _, p := range parts {
 		if !slices.Contains(wanted, p.name) {
 			continue
 		}
 		if len(reports) == 0 || reports[len(reports)-1].name != p.table {
-			reports = append(reports, newReport(p.table, *rounds))
+			reports = append(reports, newTable(p.table, *rounds))
 		}
-		b.report = reports[len(reports)-1]
+		b.table = reports[len(reports)-1]
 		if err := p.run(b); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

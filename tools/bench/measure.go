@@ -27,7 +27,7 @@ type bench struct {
 	size   int64 // of the database, in bytes
 	small  bool  // a quick look
 
-	report *report // of the part that runs
+	table *table // of the part that runs
 
 	in     inputs  // of serve
 	server *server // nil until serve

@@ -21,7 +21,7 @@ func (b *bench) designs() error {
 	if err := b.serve(); err != nil {
 		return err
 	}
-	b.report.Notes = append(b.report.Notes, b.sizes())
+	b.table.Notes = append(b.table.Notes, b.sizes())
 	gzipURL, zstdURL := b.server.url+"/full/release.tar.gz", b.server.url+"/full/release.tar.zst"
 	contenders := []contender{
 		b.update("update", gzipURL),
@@ -32,7 +32,7 @@ func (b *bench) designs() error {
 	}
 	shell, err := b.shell(gzipURL)
 	if err != nil {
-		b.report.skip("the shell's way", err)
+		b.table.skip("the shell's way", err)
 	} else {
 		contenders = append(contenders, shell)
 	}
@@ -40,7 +40,7 @@ func (b *bench) designs() error {
 	if err != nil {
 		return err
 	}
-	r := b.report
+	r := b.table
 	r.ratio("gzip: update / decompressing the same file to nowhere", walls["update"], goalDecompress, bound{took: walls["decompress"]})
 	r.ratio("gzip: update / three passes", walls["update"], goalThreePass, bound{took: walls["three-pass"]})
 	if shell.name != "" {
@@ -86,7 +86,7 @@ func (b *bench) link() error {
 	bounds := func(suffix string) []bound {
 		return []bound{{"download", walls["download"+suffix]}, {"decompressing", walls["decompress"+suffix]}}
 	}
-	r := b.report
+	r := b.table
 	const larger = "%s at %d MiB/s: %s / the larger of download alone and decompressing alone"
 	r.ratio(fmt.Sprintf(larger, "gzip", linkRate, "update"), walls["update"], goalLink, bounds("")...)
 	r.ratio(fmt.Sprintf(larger, "zstd", linkRate, "update"), walls["update (zstd)"], goalLinkZstd, bounds(" (zstd)")...)
@@ -105,7 +105,7 @@ func (b *bench) disk() error {
 	}
 	slow, err := throttle(b.work, diskRate<<20)
 	if err != nil {
-		b.report.skip(fmt.Sprintf("a disk of %d MiB/s", diskRate), err)
+		b.table.skip(fmt.Sprintf("a disk of %d MiB/s", diskRate), err)
 		return nil
 	}
 	defer slow.remove()
@@ -121,7 +121,7 @@ func (b *bench) disk() error {
 		return err
 	}
 	for _, c := range []struct{ name, suffix string }{{"gzip", ""}, {"zstd", " (zstd)"}} {
-		b.report.ratio(fmt.Sprintf("%s, disk of %d MiB/s: update / the largest of bytes / rate, download and decompressing", c.name, diskRate),
+		b.table.ratio(fmt.Sprintf("%s, disk of %d MiB/s: update / the largest of bytes / rate, download and decompressing", c.name, diskRate),
 			walls["update"+c.suffix], goalDisk, bound{"bytes / rate", secondsFor(b.in.plainN, diskRate<<20)},
 			bound{"download", walls["download"+c.suffix]}, bound{"decompressing", walls["decompress"+c.suffix]})
 	}

@@ -16,9 +16,9 @@ import (
 	"teleport-update/integration/host"
 )
 
-// beside says why the updater cannot work here: it would take the machine's own
+// withoutSystemd says why the updater cannot work here: it would take the machine's own
 // systemd for its host's.
-func beside() error {
+func withoutSystemd() error {
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		return errors.New("systemd runs here; run this in a container")
 	}
@@ -138,8 +138,8 @@ func (b *bench) updater() error {
 	}); err != nil {
 		return err
 	}
-	if err := beside(); err != nil {
-		b.report.skip("the whole updater", err)
+	if err := withoutSystemd(); err != nil {
+		b.table.skip("the whole updater", err)
 		return nil
 	}
 	gz, err := b.serveFind(b.in.gzip)
@@ -158,8 +158,8 @@ func (b *bench) updater() error {
 		return err
 	}
 	decompress := bound{took: walls["decompress"]}
-	b.report.ratio("gzip over https: the whole `teleport-update enable` / decompressing", walls["enable"], none, decompress)
-	b.report.ratio("zstd over https: the whole `teleport-update enable` / decompressing gzip", walls["enable (zstd)"], none, decompress)
+	b.table.ratio("gzip over https: the whole `teleport-update enable` / decompressing", walls["enable"], none, decompress)
+	b.table.ratio("zstd over https: the whole `teleport-update enable` / decompressing gzip", walls["enable (zstd)"], none, decompress)
 	return b.peaks(map[string]contender{
 		"gzip: peak memory of the whole updater": enableGz,
 		"zstd: peak memory of the whole updater": enableZst,
@@ -177,7 +177,7 @@ func (b *bench) peaks(contenders map[string]contender) error {
 		if strings.Contains(what, "zstd") {
 			goal = goalMemoryZstd
 		}
-		b.report.value(what, float64(kib)/1024, "MiB", goal)
+		b.table.value(what, float64(kib)/1024, "MiB", goal)
 	}
 	return nil
 }

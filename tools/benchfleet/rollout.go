@@ -73,8 +73,8 @@ func rolloutOf(ctx context.Context, d *database, hosts int) error {
 	did, passed := d.written().since(from), w.clock.now().Sub(simulated).Seconds()
 	say("rollout of the fleet", "%8d hosts, %d servers, %d rounds, %.0f minutes of its clock in %.0f s",
 		hosts, servers, rounds, passed/60, time.Since(wall).Seconds())
-	tell("tick of an engine", w.ticks)
-	tell("sync of an inventory, and what was waiting", w.syncs)
+	printTimes("tick of an engine", w.ticks)
+	printTimes("sync of an inventory, and what was waiting", w.syncs)
 	each := w.inPolls.Seconds() * 1e6 / float64(w.reports.Load())
 	say("polls with their reports", "%8.1f µs each, %d, of which %d were refused", each, w.reports.Load(), w.refusals.Load())
 	say("written by the database", "%8.0f kB/s of WAL, %.1f transactions/s, %.0f rows/s by the clock of the fleet",
@@ -207,8 +207,8 @@ func say(what, format string, args ...any) {
 	fmt.Printf("  %-46s "+format+"\n", append([]any{what}, args...)...)
 }
 
-// tell says how long something took: the median, one in a hundred, the longest.
-func tell(what string, took []time.Duration) {
+// printTimes says how long something took: the median, one in a hundred, the longest.
+func printTimes(what string, took []time.Duration) {
 	slices.Sort(took)
 	at := func(share float64) float64 { return took[int(share*float64(len(took)-1))].Seconds() * 1000 }
 	say(what, "%8.1f ms; 99 %%: %.1f ms, the longest %.1f ms", at(0.5), at(0.99), at(1))

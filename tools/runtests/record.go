@@ -90,7 +90,7 @@ type times struct {
 
 // add adds the tests of a suite; it is false if a part did not run to its end.
 func (s *times) add(suite suite, tests []*test) bool {
-	var beside time.Duration
+	var packages time.Duration
 	for _, t := range tests {
 		s.waited += t.took
 		for _, p := range t.parts {
@@ -102,14 +102,14 @@ func (s *times) add(suite suite, tests []*test) bool {
 				s.cached++
 			}
 			if suite.name == "packages" {
-				beside += p.took
+				packages += p.took
 				continue
 			}
 			s.each = append(s.each, fmt.Sprintf("%s %.0f", path.Base(p.name), p.took.Minutes()))
 		}
 	}
 	if suite.name == "packages" {
-		s.each = append(s.each, fmt.Sprintf("beside the code %.0f", beside.Minutes()))
+		s.each = append(s.each, fmt.Sprintf("beside the code %.0f", packages.Minutes()))
 	}
 	return true
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// report is as much of one as an index says.
-type report struct {
+// advisory is as much of one as an index says.
+type advisory struct {
 	ID       string    `json:"id"`
 	Modified time.Time `json:"modified"`
 	Affected []struct {
@@ -70,7 +70,7 @@ func run(from, to string) error {
 		if err != nil {
 			return err
 		}
-		var r report
+		var r advisory
 		if err := json.Unmarshal(text, &r); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -93,7 +93,7 @@ func run(from, to string) error {
 }
 
 // index notes a report at each module that it is about, once.
-func index(modules map[string][]entry, r report) {
+func index(modules map[string][]entry, r advisory) {
 	seen := map[string]bool{}
 	for _, a := range r.Affected {
 		name := a.Package.Name

@@ -9,7 +9,7 @@
 // cut stops it. Without any of these, every call is listed.
 //
 // It is static and needs nothing, so it can be copied into a host. On standard
-// output it prints one JSON object, a Report; the program's own output follows
+// output it prints one JSON object, an Ending; the program's own output follows
 // on standard error.
 package main
 
@@ -28,8 +28,8 @@ import (
 	"teleport-update/integration/trace"
 )
 
-// Report is how the run ended.
-type Report struct {
+// Ending is how the run ended.
+type Ending struct {
 	Calls    int      `json:"calls"`
 	Killed   bool     `json:"killed"`
 	At       string   `json:"at,omitempty"` // the call that it was killed at
@@ -71,22 +71,22 @@ func run() error {
 		}
 		kill = trace.KillAfter(func() error { return stop(dir) })
 	}
-	var report Report
+	var ending Ending
 	result, err := trace.Run(context.Background(), c, func(call trace.Call) trace.Action {
 		if moment, err := holds.at(call); err != nil {
 			return trace.KillAfter(func() error { return err })
 		} else if moment != "" {
-			report.Held = append(report.Held, moment)
+			ending.Held = append(ending.Held, moment)
 			if *last && len(holds) == 0 {
-				report.At = call.String()
+				ending.At = call.String()
 				return kill
 			}
 		}
-		if *at == 0 && len(report.Held) == 0 && !call.Exit {
-			report.List = append(report.List, call.String())
+		if *at == 0 && len(ending.Held) == 0 && !call.Exit {
+			ending.List = append(ending.List, call.String())
 		}
 		if call.Index == *at && call.Exit == *exit || *before != "" && strings.Contains(call.Path, *before) {
-			report.At = call.String()
+			ending.At = call.String()
 			return kill
 		}
 		return trace.GoOn()
@@ -94,10 +94,10 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	report.Calls, report.Killed, report.ExitCode = result.Calls, result.Killed, result.ExitCode
+	ending.Calls, ending.Killed, ending.ExitCode = result.Calls, result.Killed, result.ExitCode
 	os.Stderr.Write(result.Stdout)
 	os.Stderr.Write(result.Stderr)
-	return json.NewEncoder(os.Stdout).Encode(report)
+	return json.NewEncoder(os.Stdout).Encode(ending)
 }
 
 // stop ends a file system without a flush of its log.

@@ -9,19 +9,19 @@ import (
 	"teleport-update/tools/internal/figure"
 )
 
-// report is a table that the run ends with.
-type report struct {
+// table is a table that the run ends with.
+type table struct {
 	figure.Benchmark
 	name    string
 	skipped []string
 }
 
-func newReport(name string, rounds int) *report {
+func newTable(name string, rounds int) *table {
 	by := "make bench"
 	if name == "backups" {
 		by = "make bench-backup"
 	}
-	return &report{name: name, Benchmark: figure.Benchmark{Origin: figure.Measured(by), Machine: figure.Machine(),
+	return &table{name: name, Benchmark: figure.Benchmark{Origin: figure.Measured(by), Machine: figure.Machine(),
 		Notes: []string{fmt.Sprintf("Medians of %d interleaved runs.", rounds)}}}
 }
 
@@ -43,7 +43,7 @@ type bound struct {
 }
 
 // ratio adds a to the largest of the bounds.
-func (r *report) ratio(what string, a time.Duration, g goal, bounds ...bound) {
+func (r *table) ratio(what string, a time.Duration, g goal, bounds ...bound) {
 	largest, texts := bounds[0], []string{}
 	for _, b := range bounds {
 		if b.took > largest.took {
@@ -51,40 +51,40 @@ func (r *report) ratio(what string, a time.Duration, g goal, bounds ...bound) {
 		}
 	}
 	for _, b := range bounds {
-		text := told(b.took)
+		text := formatDuration(b.took)
 		if len(bounds) > 1 {
 			text = b.what + " " + text
 		}
 		texts = append(texts, text)
 	}
-	medians := told(a) + " / " + texts[0]
+	medians := formatDuration(a) + " / " + texts[0]
 	if len(texts) > 1 {
 		word := "larger"
 		if len(texts) > 2 {
 			word = "largest"
 		}
-		medians = fmt.Sprintf("%s / the %s of %s", told(a), word, strings.Join(texts, ", "))
+		medians = fmt.Sprintf("%s / the %s of %s", formatDuration(a), word, strings.Join(texts, ", "))
 	}
 	value := a.Seconds() / largest.took.Seconds()
 	r.Rows = append(r.Rows, figure.Row{What: what, Medians: medians, Value: value, Goal: g.most, HasGoal: g.any})
 }
 
-func told(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	if d < 100*time.Millisecond {
 		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 	}
 	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
-func (r *report) value(what string, value float64, unit string, g goal) {
+func (r *table) value(what string, value float64, unit string, g goal) {
 	r.Rows = append(r.Rows, figure.Row{What: what, Value: value, Unit: unit, Goal: g.most, HasGoal: g.any})
 }
 
-func (r *report) skip(what string, why error) {
+func (r *table) skip(what string, why error) {
 	r.skipped = append(r.skipped, fmt.Sprintf("Not measured: %s (%v).", what, why))
 }
 
-func (r *report) print(w io.Writer) {
+func (r *table) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s", r.Table())
 	if len(r.skipped) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(r.skipped, "\n"))

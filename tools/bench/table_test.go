@@ -18,7 +18,7 @@ func TestARatioIsToTheLargestOfItsBounds(t *testing.T) {
 		{[]bound{{"bytes / rate", 6 * time.Second}, {"download", time.Second}, {"decompressing", 2 * time.Second}},
 			"3.00 s / the largest of bytes / rate 6.00 s, download 1.00 s, decompressing 2.00 s", 0.5},
 	} {
-		r := newReport("updates", 1)
+		r := newTable("updates", 1)
 		r.ratio("update", 3*time.Second, atMost(1.1), tc.bounds...)
 		row := r.Rows[0]
 		if row.Medians != tc.medians || row.Value != tc.value || row.Goal != 1.1 || !row.HasGoal {
