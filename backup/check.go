@@ -31,10 +31,10 @@ type Want struct {
 	Live *Database
 }
 
-// Check tells whether the backup in dir is the one that is wanted, complete and
-// undamaged (RFD 0169 §Downgrades, step 1). It returns nil, an *InvalidError
-// with the first reason against it, or another error when it could not tell.
-// It reads the whole database, so it takes a while for a large one.
+// Check compares the backup in dir with the wanted one, and checks that it is complete and
+// undamaged (RFD 0169 §Downgrades, step 1). It returns nil, an *InvalidError with the first
+// reason against the backup, or another error if the backup could not be checked.
+// It reads the whole database, which takes a while if the database is large.
 func Check(ctx context.Context, dir string, w Want) (err error) {
 	defer contain(&err)
 	r, err := readMetadata(dir)

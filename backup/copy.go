@@ -64,8 +64,8 @@ func copyOnline(ctx context.Context, path string, dst *os.File, progress func(do
 	}
 }
 
-// copyAtRest copies the database file, and what has to be recovered from beside
-// it, to dst. The caller keeps everybody else out.
+// copyAtRest copies the database file to dst, with the WAL or journal that it has to be
+// recovered from. The caller must keep every other process out.
 func copyAtRest(ctx context.Context, path string, c condition, dst *os.File, progress func(done, total int64)) error {
 	if err := copyFile(ctx, path, dst, progress); err != nil {
 		return err
@@ -125,9 +125,8 @@ func recoverCopy(ctx context.Context, path string) (err error) {
 	return dropFinished(path)
 }
 
-// dropFinished removes what a database that nobody has open may keep beside it
-// without need: its WAL index, and a journal or WAL with nothing in it. It is
-// an error when there is something in it.
+// dropFinished removes the files that a closed database does not need: its WAL index, and
+// an empty journal or WAL. A journal or WAL with content is an error.
 func dropFinished(path string) error {
 	for _, suffix := range sidecars {
 		name := path + suffix

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// A Schema tells the tables of one version's database from those of another: what works
-// on one of two equal schemas works on the other.
+// A Schema identifies the tables of a version's database. If two schemas are equal, a
+// version that works on one database works on the other.
 type Schema struct{ schema schema }
 
 // Digest is the schema as it is written down: equal texts are equal schemas.

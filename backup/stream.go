@@ -45,11 +45,10 @@ func reportProgress(progress func(done, total int64), done, total int64) {
 	}
 }
 
-// settle brings a file to the disk a little at a time, so that the agent, which
-// syncs meanwhile, waits behind little. For the same reason it is not begun
-// while pages are copied: the agent's WAL grows until that is done, and so does
-// the wait of the commit that has to checkpoint it. Errors are the following
-// sync's to tell.
+// settle writes a file to the disk in small parts, so that a sync of the agent waits for
+// one part only. It runs after the pages are copied: until the copy ends, the agent's WAL
+// grows, and so does the wait of the commit that checkpoints the WAL. The sync that
+// follows returns the errors.
 func settle(ctx context.Context, f *os.File) {
 	info, err := f.Stat()
 	if err != nil {

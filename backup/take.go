@@ -25,9 +25,9 @@ type TakeRequest struct {
 	// written after the copy. It is checked: when any process is connected to the
 	// database or may write it, Take returns an *InUseError.
 	Stopped bool
-	// Progress, where not nil, is told how many bytes are copied and of how
-	// many, every 8 MiB, for databases above 100 MiB. The check and the sync
-	// that follow take about half as long again.
+	// Progress, unless it is nil, is called every 8 MiB with the bytes that are copied and
+	// the bytes of the whole, for databases above 100 MiB. The check and the sync that
+	// follow take about half as long again.
 	Progress func(done, total int64)
 }
 
@@ -137,8 +137,8 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 	return metadata{Sum: Sum{Size: info.Size(), CRC32C: crc}}, nil
 }
 
-// publish gives a finished copy its name. At no moment is there a backup.yaml
-// beside a database that it does not describe.
+// publish gives a finished copy its name. A backup.yaml never describes another database
+// than the one in its folder, not even for a moment.
 func publish(temp, dir string, rec metadata) error {
 	if err := durable.Remove(filepath.Join(dir, metaName)); err != nil {
 		return err

@@ -186,7 +186,7 @@ func (j *judge) oldDied(s sample) bool {
 	case j.tookOver || s.pidFile == j.subject.pid:
 		return false
 	}
-	// Once systemd has started the unit again nothing tells any more who died.
+	// Once systemd has started the unit again, nothing says which process died.
 	return s.unit.Running() || int(s.unit.ExitPID) == j.old.pid
 }
 

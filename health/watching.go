@@ -195,7 +195,7 @@ func (p *watching) outcome(ctx context.Context, last sample, v verdict, err erro
 	return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped}
 }
 
-// failure tells what an error means: nothing, if the host is shutting down, when
+// failure says what an error means: nothing, if the host is shutting down, when
 // jobs are cancelled, processes get SIGTERM and connections break.
 func (p *watching) failure(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)

@@ -56,8 +56,8 @@ func (b *Build) Fill(ahead int64, fill func(archive.Sink) error) error {
 func (b *Build) Sign(signature []byte) { b.signature = signature }
 
 // Publish completes the release, which came from the tarball with that SHA-256, and gives it
-// its name. A release that has the name changes places with it, see publish; beside is the
-// release that keeps its folder also where the mark of its edition is lost. The error is a
+// its name. A release that has the name changes places with it, see publish. sibling is a
+// release that keeps its folder even if the mark of its edition is lost. The error is a
 // *HostError.
 func (b *Build) Publish(sibling Release, sha256 string) (Tree, error) {
 	if err := writeSignature(b.at.record, b.signature); err != nil {

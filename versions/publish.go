@@ -84,8 +84,8 @@ func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
 
 // place chooses the folder for a release: the one that it is in, else VERSION, or
 // VERSION_EDITION where VERSION is taken by another edition or by something that
-// is no folder. A folder of which nobody can tell the edition is that of the release beside
-// which it is, where it has that one's version.
+// is no folder. A folder whose edition cannot be read belongs to sibling if it has sibling's
+// version.
 func (s *Store) place(r, sibling Release) (string, error) {
 	plain, qualified := folders(r)
 	free := ""

@@ -87,8 +87,8 @@ func (s *Store) CleanStaging() error {
 	return errors.Join(errs...)
 }
 
-// staging are the trees that were begun and not published, and the downloads
-// without a note: those were not worth keeping yet, see keeper.
+// staging are the trees that were begun and not published, and the downloads without a
+// file of InfoSuffix: they were not worth keeping, see keeper in package fetch.
 func (s *Store) staging() []string {
 	paths := s.stagedPrograms()
 	entries, err := os.ReadDir(s.PartialDir())

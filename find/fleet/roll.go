@@ -30,7 +30,7 @@ func (r *roll) arrive(id rollout.HostID, at uint32) (number uint32) {
 	return number
 }
 
-// leave notes that the table does not have the host of a number + 1 any more.
+// leave removes a host from the roll; number is the host's number plus 1.
 func (r *roll) leave(id rollout.HostID, number uint32) {
 	if number == 0 {
 		return
@@ -78,7 +78,7 @@ func (t *Table) Page(page uint32) (hosts []rollout.HostID) {
 	return hosts
 }
 
-// Enrol notes which host a number is of. The host that had it before has none from then on.
+// Enrol gives a number to a host. The host that had the number before loses it.
 func (t *Table) Enrol(number uint32, id rollout.HostID) {
 	for uint32(len(t.roll.places)) <= number {
 		t.roll.places = append(t.roll.places, 0)

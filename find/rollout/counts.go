@@ -74,7 +74,7 @@ type CanaryReport struct {
 	TimedOut bool // it has said that it was told to update, and its time is over
 	// Lost says that nothing is to be expected of it: it is not present, was pinned
 	// or disabled, or names another group. Silent says that it reports, and has not
-	// said that it was told to update in all the time that it has for the update.
+	// said that it was told to update, although the time for the update is over.
 	Lost, Silent bool
 	Error        string
 }
@@ -191,8 +191,8 @@ func (c *counter) host(h *Host, many int) {
 	n.Tally[c.r.classOf(h.Version)][h.resultOf(c.trials[at])] += many
 }
 
-// tally counts a host of a group without a plan, of which nobody knows who was told
-// but by what hosts say. Those that went away meanwhile count too.
+// tally counts a host of a group without a plan. Only the hosts' reports say which hosts
+// were told to update. Hosts that have gone away since then count, too.
 func (c *counter) tally(n *GroupCounts, h *Host, t trial) {
 	if !t.begun {
 		return

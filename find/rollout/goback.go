@@ -9,15 +9,15 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Where a rollback goes, beside a version that is named.
+// Where a rollback goes if the order names no version.
 const (
 	BackToStart    = "start"    // the start version of the rollout
 	BackToPrevious = "previous" // what most hosts of the group ran when the rollout began
 )
 
-// setPreviousVersion keeps what the hosts of a group run when the rollout begins: at the
-// first counts that are complete. A group that has started before them has hosts on
-// the target already, of which nobody knows what they ran.
+// setPreviousVersion keeps the version that most hosts of a group run when the rollout
+// begins, at the first complete counts. If the group has started before these counts, some
+// hosts are on the target already, and their previous version is unknown.
 func (s *step) setPreviousVersion() {
 	g := s.g
 	if g.PreviousVersion != "" || s.n.Present == 0 {
@@ -123,7 +123,7 @@ func verb(plural string, n int) string {
 	return plural + "s"
 }
 
-// back is what hosts of a group are told that was rolled back.
+// back is the version for the hosts of a group that was rolled back.
 func (r *Rollout) back(g *GroupStatus) Semver {
 	if g.RollbackVersion != "" {
 		return g.RollbackVersion

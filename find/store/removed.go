@@ -8,12 +8,12 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// extraTables are tables next to those of the schema. A program that does not know them reads and writes the
-// store all the same, and the triggers see what it removes: the schema has the number that it had.
+// extraTables are tables that do not count as a new schema: its number stays. A program that does not know them can
+// read and write the store, and the triggers see which items it removes.
 //
-// removed has the keys of what is not there any more, with a revision that is larger than that of the store before
-// the change, and not larger than that after it; under the empty key, which no item has, up to where it has
-// forgotten others.
+// The table removed has the keys of removed items. The revision of a row is above the store's revision before the
+// removal, and not above the revision after it. The row with the empty key, which no item has, says up to which
+// revision rows have been forgotten.
 const extraTables = `
 CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS removed (
@@ -29,7 +29,7 @@ CREATE TRIGGER IF NOT EXISTS item_is_back AFTER INSERT ON resources BEGIN
 END;
 `
 
-// accompany makes what stands beside the schema where it is missing. What was removed before is not known.
+// accompany creates extraTables if they are missing. Items that were removed before are unknown.
 func accompany(c *sqlite3.Conn) error {
 	there, err := number(c, "SELECT count(*) FROM sqlite_schema WHERE name IN ('identity', 'removed', 'removals', "+
 		"'item_removed', 'item_is_back')")

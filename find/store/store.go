@@ -82,7 +82,8 @@ type Item struct {
 	Removed bool
 }
 
-// Identity tells stores apart. What was read of one with another Identity may not hold.
+// Identity tells stores apart. Items that were read from a store with another Identity may
+// not be valid in this one.
 type Identity struct {
 	// ID is made with the store. Its copies have it, too.
 	ID string

@@ -26,14 +26,13 @@ import (
 // fast.
 const keepBytes = 8 << 20
 
-// keeper writes a download to partial/ as well, for the next run to continue
-// if this one does not get through. One that proves fast is not worth the
-// writes: its file goes away after the first bytes, before the kernel has put
-// them on the disk. (Those bytes could wait in memory instead; they would be a
-// third of what an update may use.)
+// keeper writes a download to partial/ as well. If this run does not complete the download,
+// the next run continues it. A fast download is not worth the writes: its file is removed
+// after the first bytes, before the kernel has written them to the disk. (The bytes could
+// wait in memory instead; they would be a third of the memory that an update may use.)
 //
-// Nothing here is synced, and nothing that fails here fails the download: what
-// is read back is checked with all the rest.
+// Nothing here is synced, and no error here fails the download: bytes that are read back
+// are checked with all others.
 type keeper struct {
 	log   *slog.Logger
 	path  string        // partial/DIGEST.part
@@ -120,7 +119,7 @@ func (k *keeper) write(p []byte) {
 	}
 }
 
-// describe notes where the bytes come from.
+// describe keeps where the bytes come from.
 func (k *keeper) describe(at place, v validator, total int64) {
 	if k == nil {
 		return

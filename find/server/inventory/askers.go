@@ -95,7 +95,8 @@ func (a *Asked) Count(q rollout.Query, version string, now time.Time) {
 	}
 }
 
-// part returns that of a moment. To work out which one it is would take longer than all the rest of a note.
+// part returns the part of the hour that a moment belongs to. The last one is tried first: to compute the part would take
+// longer than all the rest of counting a question.
 func (a *Asked) part(now time.Time) *askedTime {
 	if a.last != nil {
 		if into := now.Sub(a.last.begin); into >= 0 && into < askedPart {

@@ -302,9 +302,9 @@ func matters(before, after fleet.Entry) bool {
 	return before != after
 }
 
-// detectClone finds out whether there are several hosts with one secret: boots do not
-// come back, but where two hosts take turns. The mark goes when one of them has not
-// been heard of for as long as a host counts as present.
+// detectClone marks an entry as cloned if several hosts report with its secret: a boot that
+// was followed by another boot comes back only if two hosts report in turns. The mark is
+// removed once the boots have not alternated for as long as a host counts as present.
 func detectClone(e *fleet.Entry, boot string, now time.Time) {
 	if boot == "" {
 		return

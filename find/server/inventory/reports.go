@@ -22,7 +22,7 @@ const (
 	// reportsAtOnce bounds how many reports are worked on at once: those whose body is there. Those beyond come
 	// again with the next poll.
 	reportsAtOnce = 1024
-	// retryAfter is what they are told to wait, in seconds.
+	// retryAfter is how long a refused host is to wait, in seconds.
 	retryAfter = "60"
 	// usualReport is what room is made for before a report has arrived, in bytes.
 	usualReport = 1 << 10
@@ -38,8 +38,8 @@ type Reports struct {
 
 	arriving arriving
 	mu       sync.Mutex
-	refused  int // since the log said so
-	logged   time.Time
+	refused  int       // since logged
+	logged   time.Time // when the log last said that reports are refused
 }
 
 // NewReports returns what takes reports into a fleet.

@@ -153,7 +153,7 @@ func (f *Fleet) hear(began time.Time) {
 	f.takeHeld(f.opts.Clock())
 }
 
-// setTrouble keeps why an item of the store is not among what is known; nil where it is.
+// setTrouble keeps the error by which an item of the store could not be read. If err is nil, it forgets an earlier error.
 func (f *Fleet) setTrouble(key string, err error) {
 	if err == nil {
 		delete(f.trouble, key)

@@ -25,7 +25,7 @@ type Options struct {
 	Clock   func() time.Time
 }
 
-// Sources are where the metrics come from; what is nil is not told of.
+// Sources are where the metrics come from. A source that is nil has no metrics.
 type Sources struct {
 	// Snapshot returns how old the answers are and why they are not renewed.
 	Snapshot func() (age time.Duration, err error)
@@ -36,7 +36,7 @@ type Sources struct {
 	Reports func() error
 	// Held says what is in force on this server only, as it could not be written.
 	Held func() []string
-	// Webhooks returns how many webhooks are not told what they should be, and how many events wait for one.
+	// Webhooks returns how many webhooks miss events, and how many events wait for a webhook.
 	Webhooks func() (failing, waiting int)
 	// Certificate returns when that of the listener for hosts ends; the zero time for none.
 	Certificate func() time.Time

@@ -12,8 +12,8 @@ import (
 	"teleport-update/find/store"
 )
 
-// blockedFor is how long a server is blocked before it tells: a store that was restarted
-// is nobody's concern.
+// blockedFor is how long a server must be blocked before it posts the event: nobody needs
+// to hear of a store that was restarted.
 const blockedFor = time.Minute
 
 // blockage is the event that says that this server is blocked. It goes into the store if

@@ -74,7 +74,7 @@ func (s *delivery) stopped(h *rollout.Notify) bool {
 }
 
 // wants reports whether there is something to do for the webhook. The cursor passes events
-// of other kinds, too: they are not told when somebody wants their kind later.
+// of other kinds, too: they are not posted if the webhook subscribes to their kind later.
 func (s *delivery) wants(list []notice, now time.Time) bool {
 	isNew := func(n notice) bool { return n.at > s.Cursor }
 	return s.due(now) >= 0 || slices.ContainsFunc(list, isNew)
@@ -108,7 +108,7 @@ func (s *delivery) take(list []notice, h *rollout.Notify, now time.Time) (droppe
 	return max(dropped, 0)
 }
 
-// record notes what came of a post.
+// record adds the outcome of a post.
 func (s *delivery) record(id string, o outcome, h *rollout.Notify, now time.Time) Result {
 	at := slices.IndexFunc(s.Waiting, func(w waiting) bool { return w.ID == id })
 	if at < 0 {

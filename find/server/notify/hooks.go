@@ -61,10 +61,10 @@ func shown(h *rollout.Notify) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }
 
-// givenUpFor is how long people are told that events were given up.
+// givenUpFor is how long Trouble lists events that were given up.
 const givenUpFor = 7 * 24 * time.Hour
 
-// Trouble says which webhooks are not told what they should be.
+// Trouble lists the webhooks that miss events, and why.
 func (n *Notifier) Trouble() (lines []string) {
 	now := n.opts.Clock()
 	for _, h := range n.Hooks() {
@@ -84,9 +84,9 @@ func (n *Notifier) Trouble() (lines []string) {
 	return lines
 }
 
-// Test posts an event that says so to a webhook, once and from this server. A receiver
-// that has said that it wants nothing more is told events again if it takes this one.
-// It is a store.ErrNotFound if there is no webhook of the name.
+// Test posts a test event to a webhook, once and from this server. A receiver that had
+// refused all further events gets them again if it accepts the test event.
+// The error is store.ErrNotFound if there is no webhook of the name.
 func (n *Notifier) Test(ctx context.Context, name string) error {
 	item, err := n.opts.Store.Get(ctx, rollout.NotifyKey(name))
 	if err != nil {

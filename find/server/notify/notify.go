@@ -2,10 +2,10 @@
 // Webhooks has it (https://www.standardwebhooks.com): signed, at least once, with an id
 // that stays the same when an event is posted again.
 //
-// Events are not seen by looking at the rollout now and then. The change that brings one
-// writes it into the store, under rollout.NoticePrefix, and so it is told however short
-// the state has lasted. What every webhook still waits for is in the store as well, with
-// the next attempt: a restart forgets nothing.
+// No event is found by looking at the rollout now and then. The change that causes an event
+// writes the event into the store, under rollout.NoticePrefix, so the event is posted however
+// short its state has lasted. The events that each webhook waits for are in the store as
+// well, with the time of the next attempt: a restart forgets nothing.
 //
 // Any number of servers may share a store. The one that posts to a webhook holds a lease
 // on it, by the store's clock, and writes what came of each post; when it is killed in

@@ -190,7 +190,7 @@ func outlive(ctx context.Context, by time.Duration) (context.Context, context.Ca
 	return late, func() { stop(); cancel() }
 }
 
-// logResult counts what came of a post, and logs what changes for people.
+// logResult counts the result of a post, and logs it if the webhook begins or ceases to fail.
 func (n *Notifier) logResult(h *rollout.Notify, p posted, result Result, wasFailing bool) {
 	n.opts.Delivered(result)
 	log := n.opts.Log.With("webhook", h.Metadata.Name)
