@@ -19,7 +19,8 @@ type Seen struct {
 	From, To time.Time
 	Covered  time.Time
 	Numbers  []uint32 // in ascending order, each once
-	// Unusual has the sequence of the last report of some hosts. The sequence of any other host is at most SequenceAt(To): updaters take the time for it.
+	// Unusual has the sequence of the last report of some hosts. The sequence of any other host is at most SequenceAt(To):
+	// updaters take the time for it.
 	Unusual map[uint32]uint32
 }
 
