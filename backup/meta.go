@@ -68,7 +68,7 @@ func readMetadata(dir string) (metadata, error) {
 		return metadata{}, invalid(dir, Damaged, "cannot be relied on: %v", err)
 	}
 	data, err := regular.Read(filepath.Join(dir, metaName), maxMeta, regular.NoLink|regular.Sealed)
-	unsuitable, isUnsuitable := errors.AsType[*regular.OddError](err)
+	unsuitable, isUnsuitable := errors.AsType[*regular.UnsuitableError](err)
 	switch {
 	case isNotExist(err):
 		if _, err := os.Lstat(filepath.Join(dir, FileName)); err == nil {

@@ -125,7 +125,7 @@ func (i *Installer) footprint() (string, error) {
 	sum := sha256.New()
 	for _, path := range []string{i.Machine.Host.Paths.Journal(), i.Machine.Host.Paths.Config(), i.Machine.Host.Paths.Unit()} {
 		data, err := regular.Read(path, state.MaxJournalSize, 0)
-		if odd, is := errors.AsType[*regular.OddError](err); is {
+		if odd, is := errors.AsType[*regular.UnsuitableError](err); is {
 			data = []byte(odd.Error()) // the command itself will refuse it, or replace it
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err

@@ -73,7 +73,7 @@ func readServiceFile(path string) ([]byte, error) {
 		return nil, nil
 	}
 	content, err := regular.Read(path, maxUnitFile, 0)
-	if _, unsuitable := errors.AsType[*regular.OddError](err); unsuitable {
+	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable {
 		return nil, fs.ErrNotExist
 	}
 	return content, err

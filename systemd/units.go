@@ -208,7 +208,7 @@ func (u Units) places() ([]place, error) {
 // end.
 func readUnit(path string) ([]byte, error) {
 	data, err := regular.Read(path, 64<<10, 0)
-	if _, unsuitable := errors.AsType[*regular.OddError](err); unsuitable {
+	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable {
 		return []byte{}, nil
 	}
 	return data, err

@@ -81,7 +81,7 @@ func isIncomplete(err error) bool {
 // regular makes the folder incomplete.
 func readMarker(path string, limit int64) (string, error) {
 	data, err := regular.Read(path, limit, regular.NoLink)
-	if _, unsuitable := errors.AsType[*regular.OddError](err); unsuitable {
+	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable {
 		return "", &incompleteError{filepath.Base(path) + " was changed after it was installed"}
 	}
 	if errors.Is(err, fs.ErrNotExist) {

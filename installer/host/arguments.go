@@ -139,7 +139,7 @@ func (h *Host) hasOwnCommand() bool {
 	for _, file := range files {
 		content, err := regular.Read(file, archive.MaxUnit, 0)
 		// A drop-in that is masked leads to /dev/null, and says nothing.
-		if _, odd := errors.AsType[*regular.OddError](err); err != nil && !odd && !errors.Is(err, fs.ErrNotExist) {
+		if _, odd := errors.AsType[*regular.UnsuitableError](err); err != nil && !odd && !errors.Is(err, fs.ErrNotExist) {
 			return false
 		}
 		if systemd.UnitArguments(content) != nil {

@@ -93,7 +93,7 @@ func sameContent(a, b string) (bool, error) {
 		return false, err
 	}
 	theirs, err := digestOf(b, regular.NoLink)
-	if _, odd := errors.AsType[*regular.OddError](err); odd || errors.Is(err, fs.ErrNotExist) {
+	if _, odd := errors.AsType[*regular.UnsuitableError](err); odd || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return ours == theirs, err

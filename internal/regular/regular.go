@@ -3,7 +3,7 @@
 //
 // Instead of the file there may be a pipe, at which an open waits for ever, a
 // device, a link that leads to a file of somebody else's, or more bytes than fit
-// into the memory. Each of these is an *OddError at once, and none is opened as far
+// into the memory. Each of these is an *UnsuitableError at once, and none is opened as far
 // as a look beforehand can tell.
 package regular
 
@@ -32,16 +32,16 @@ const (
 	Sealed
 )
 
-// OddError says that there is something else at a path than the file that was
-// asked for.
-type OddError struct {
+// UnsuitableError says that the file at a path is not fit to be read: it is not a regular file, is
+// too large, or may be written by others.
+type UnsuitableError struct {
 	Path string
 	What string // what it is instead, and what to do where that is known
 }
 
-func (e *OddError) Error() string { return e.Path + " " + e.What }
+func (e *UnsuitableError) Error() string { return e.Path + " " + e.What }
 
-// Open opens a regular file for reading. The error is an *OddError, or one of
+// Open opens a regular file for reading. The error is an *UnsuitableError, or one of
 // package os, as for a file that is not there.
 func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
 	look, flags := os.Stat, os.O_RDONLY|unix.O_NONBLOCK
@@ -58,7 +58,7 @@ func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
 	// What was looked at may have been exchanged meanwhile.
 	f, err := os.OpenFile(path, flags, 0)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, nil, &OddError{path, aLink}
+		return nil, nil, &UnsuitableError{path, aLink}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
 }
 
 // Read returns the content of a regular file; one of more than limit bytes is an
-// *OddError.
+// *UnsuitableError.
 func Read(path string, limit int64, care Care) ([]byte, error) {
 	f, info, err := Open(path, care)
 	if err != nil {
@@ -87,7 +87,7 @@ func Read(path string, limit int64, care Care) ([]byte, error) {
 		return nil, err
 	}
 	if int64(data.Len()) > limit {
-		return nil, &OddError{path, fmt.Sprintf("is larger than %d bytes", limit)}
+		return nil, &UnsuitableError{path, fmt.Sprintf("is larger than %d bytes", limit)}
 	}
 	return data.Bytes(), nil
 }
@@ -97,18 +97,18 @@ const aLink = "is a symbolic link, not a file of ours; remove it"
 func (c Care) check(path string, info fs.FileInfo) error {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
-		return &OddError{path, aLink}
+		return &UnsuitableError{path, aLink}
 	case !info.Mode().IsRegular():
-		return &OddError{path, "is not a regular file"}
+		return &UnsuitableError{path, "is not a regular file"}
 	case c&Sealed == 0 || trust.Sealed(info):
 		return nil
 	case !trust.Ours(info) && info.Sys().(*syscall.Stat_t).Uid == 0:
 		return &fs.PathError{Op: "read", Path: path, Err: fs.ErrPermission} // root's own
 	case !trust.Ours(info):
-		return &OddError{path, fmt.Sprintf("belongs to user %d, not to %s: somebody else could have written it; check it, then "+
+		return &UnsuitableError{path, fmt.Sprintf("belongs to user %d, not to %s: somebody else could have written it; check it, then "+
 			"chown it to %[2]s", info.Sys().(*syscall.Stat_t).Uid, us())}
 	}
-	return &OddError{path, fmt.Sprintf("may be written by others than %s (mode %v): check it, then chmod go-w", us(), info.Mode().Perm())}
+	return &UnsuitableError{path, fmt.Sprintf("may be written by others than %s (mode %v): check it, then chmod go-w", us(), info.Mode().Perm())}
 }
 
 func us() string {

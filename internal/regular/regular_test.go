@@ -84,9 +84,9 @@ func TestOnlyTheFileThatIsMeantIsRead(t *testing.T) {
 				}
 				return
 			}
-			unsuitable, ok := errors.AsType[*OddError](err)
+			unsuitable, ok := errors.AsType[*UnsuitableError](err)
 			if !ok || unsuitable.Path != path || !strings.Contains(unsuitable.What, tc.want) || !strings.HasPrefix(err.Error(), path+" ") {
-				t.Errorf("Read: %q, %v; want an *OddError of %q", data, err, tc.want)
+				t.Errorf("Read: %q, %v; want an *UnsuitableError of %q", data, err, tc.want)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestWhatIsNotThereIsNoOddError(t *testing.T) {
 // /dev/tty fails to open where there is no terminal, with another error than ours.
 func TestADeviceIsNotOpened(t *testing.T) {
 	_, _, err := Open("/dev/tty", 0)
-	if _, ok := errors.AsType[*OddError](err); !ok {
-		t.Errorf("%v; want an *OddError", err)
+	if _, ok := errors.AsType[*UnsuitableError](err); !ok {
+		t.Errorf("%v; want an *UnsuitableError", err)
 	}
 }

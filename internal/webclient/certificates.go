@@ -18,7 +18,7 @@ const maxCAFile = 4 << 20
 // silence for an error: a private key, a certificate cut in the middle.
 func readCertificates(path string) ([]*x509.Certificate, error) {
 	data, err := regular.Read(path, maxCAFile, 0)
-	if unsuitable, ok := errors.AsType[*regular.OddError](err); ok {
+	if unsuitable, ok := errors.AsType[*regular.UnsuitableError](err); ok {
 		return nil, fmt.Errorf("CA file %w", unsuitable)
 	}
 	if err != nil {

@@ -35,7 +35,7 @@ func (s folder) size(ctx context.Context, at place) (int64, error) {
 
 func (folder) open(_ context.Context, at place, offset int64, _ validator) (*part, error) {
 	f, info, err := regular.Open(at.url.Path, 0)
-	if unsuitable, ok := errors.AsType[*regular.OddError](err); ok {
+	if unsuitable, ok := errors.AsType[*regular.UnsuitableError](err); ok {
 		return nil, unusable("%v", unsuitable)
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -171,7 +171,7 @@ func (d *download) present(path string) (Saved, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Saved{}, nil
 	}
-	if _, unsuitable := errors.AsType[*regular.OddError](err); unsuitable {
+	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable {
 		return Saved{}, fmt.Errorf("%s is in the way: it is not a regular file", path)
 	}
 	if err != nil {

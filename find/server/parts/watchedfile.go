@@ -36,7 +36,7 @@ func (w *WatchedFile) Read() ([]byte, error) {
 func readFile(path string) ([]byte, FileID, error) {
 	before, statErr := os.Stat(path)
 	f, info, err := regular.Open(path, 0)
-	if _, unsuitable := errors.AsType[*regular.OddError](err); unsuitable && statErr == nil {
+	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable && statErr == nil {
 		return nil, Identify(before), err // it is told of once
 	}
 	if err != nil {
