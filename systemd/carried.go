@@ -111,7 +111,7 @@ func Carry(before, after []byte) Carried {
 
 // CarriedFile is a drop-in of the agent's unit. Every other one has the last word.
 func (u Units) CarriedFile() string {
-	return filepath.Join(filepath.Dir(u.ReportFile()), "05-teleport-update-carried.conf")
+	return filepath.Join(filepath.Dir(u.UpdaterInfoFile()), "05-teleport-update-carried.conf")
 }
 
 // WriteCarried keeps what an administrator wrote into the unit before. A file that is not the

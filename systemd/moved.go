@@ -22,7 +22,7 @@ func (u Units) Foreign() (names []string) {
 
 // CopyDropIns writes our own drop-ins of the agent's unit for units in another folder.
 func (u Units) CopyDropIns(to Units) error {
-	for from, path := range map[string]string{u.CarriedFile(): to.CarriedFile(), u.ReportFile(): to.ReportFile()} {
+	for from, path := range map[string]string{u.CarriedFile(): to.CarriedFile(), u.UpdaterInfoFile(): to.UpdaterInfoFile()} {
 		content, foreign, err := readDropIn(from)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (u Units) EraseFiles(enabledElsewhere bool) error {
 	if err := u.EraseCarried(); err != nil {
 		return err
 	}
-	if _, err := u.EraseReport(); err != nil {
+	if _, err := u.EraseUpdaterInfo(); err != nil {
 		return err
 	}
 	return u.ForgetMounts()

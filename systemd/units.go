@@ -91,7 +91,7 @@ func (u Units) Erase() error {
 	if err := u.EraseCarried(); err != nil {
 		return err
 	}
-	if _, err := u.EraseReport(); err != nil {
+	if _, err := u.EraseUpdaterInfo(); err != nil {
 		return err
 	}
 	return u.ForgetMounts()
@@ -100,7 +100,7 @@ func (u Units) Erase() error {
 // Folders are those that Write and Erase change something in.
 func (u Units) Folders() []string {
 	u = u.withDefaults()
-	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile()), filepath.Dir(u.ReportFile())}
+	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile()), filepath.Dir(u.UpdaterInfoFile())}
 	for _, f := range u.named() {
 		if f.WantedBy != "" {
 			dirs = append(dirs, filepath.Join(u.ConfigDir, f.WantedBy+".wants"))

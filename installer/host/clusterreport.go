@@ -29,17 +29,17 @@ func (h *Host) ReportToCluster(on bool) (changed bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		r := systemd.Report{InstallDir: dir, ConfigFile: h.Paths.ClusterConfig(), RunDir: h.Paths.AgentRunDir}
+		r := systemd.UpdaterInfo{InstallDir: dir, ConfigFile: h.Paths.ClusterConfig(), RunDir: h.Paths.AgentRunDir}
 		if h.othersSay("RuntimeDirectory") {
 			r.RunDir = "" // all of a unit's folders in /run have one mode, and it is not ours to change
 		}
-		changed, err = h.OwnUnits().WriteReport(r)
+		changed, err = h.OwnUnits().WriteUpdaterInfo(r)
 		if changed && err == nil {
 			h.Log.Info("the agent reports its updates to its cluster from its next start on")
 		}
 		return changed, err
 	}
-	if changed, err = h.OwnUnits().EraseReport(); err != nil {
+	if changed, err = h.OwnUnits().EraseUpdaterInfo(); err != nil {
 		return changed, err
 	}
 	if err := h.removeClusterConfig(); err != nil {
@@ -61,7 +61,7 @@ func (h *Host) othersSay(setting string) bool {
 	}
 	return slices.ContainsFunc(files, func(file string) bool {
 		content, err := regular.Read(file, archive.MaxUnit, 0)
-		return err == nil && file != h.OwnUnits().ReportFile() && bytes.Contains(content, []byte("\n"+setting))
+		return err == nil && file != h.OwnUnits().UpdaterInfoFile() && bytes.Contains(content, []byte("\n"+setting))
 	})
 }
 

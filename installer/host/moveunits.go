@@ -145,7 +145,7 @@ func (h *Host) leaveUnits(from string) error {
 // othersLeft are drop-ins of an administrator's in a folder that units moved out of.
 func (h *Host) othersLeft(from string) []string {
 	files, _ := filepath.Glob(filepath.Join(from, h.Paths.AgentUnit()+".d", "*.conf"))
-	own := []string{h.In(from).OwnUnits().CarriedFile(), h.In(from).OwnUnits().ReportFile()}
+	own := []string{h.In(from).OwnUnits().CarriedFile(), h.In(from).OwnUnits().UpdaterInfoFile()}
 	return slices.DeleteFunc(files, func(f string) bool { return slices.Contains(own, f) })
 }
 

@@ -243,6 +243,6 @@ func (h *Host) Problems(tree versions.Tree) ([]string, error) {
 
 // othersDropIns are the files that add to the agent's unit and are not the updater's.
 func (h *Host) othersDropIns(u systemd.Unit) []string {
-	own := []string{h.OwnUnits().ReportFile(), h.OwnUnits().CarriedFile()}
+	own := []string{h.OwnUnits().UpdaterInfoFile(), h.OwnUnits().CarriedFile()}
 	return slices.DeleteFunc(slices.Clone(u.DropIns), func(path string) bool { return slices.Contains(own, path) })
 }

@@ -87,7 +87,7 @@ func (t *advancing) plan(ctx context.Context, p *Preflight) (*state.Journal, err
 		}
 	}
 	j.Packages.Found = t.t.m.AgentPackages(ctx)
-	j.ClusterReport.Fresh = !t.req.spec().NoClusterReport && !host.Exists(t.t.m.Host.OwnUnits().ReportFile())
+	j.ClusterReport.Fresh = !t.req.spec().NoClusterReport && !host.Exists(t.t.m.Host.OwnUnits().UpdaterInfoFile())
 	return j, nil
 }
 

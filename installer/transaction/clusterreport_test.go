@@ -76,7 +76,7 @@ func TestAFirstEnableThatIsUndoneLeavesTheReportAsItWas(t *testing.T) {
 		if err := m.firstEnded(); err != nil || m.committedOn(m.to) {
 			t.Fatalf("it is not undone: %v", err)
 		}
-		if host.Exists(m.Host.OwnUnits().ReportFile()) != there {
+		if host.Exists(m.Host.OwnUnits().UpdaterInfoFile()) != there {
 			t.Errorf("the agent reported: %t, and now the opposite", there)
 		}
 	}
@@ -84,7 +84,7 @@ func TestAFirstEnableThatIsUndoneLeavesTheReportAsItWas(t *testing.T) {
 
 // reports are the files by which the agent reports to its cluster.
 func (m *model) reports() string {
-	dropIn, _ := os.ReadFile(m.Host.OwnUnits().ReportFile())
+	dropIn, _ := os.ReadFile(m.Host.OwnUnits().UpdaterInfoFile())
 	config, _ := os.ReadFile(m.Host.Paths.ClusterConfig())
 	return string(dropIn) + string(config)
 }

@@ -12,22 +12,22 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// Report is what the agent has to know to report to its cluster how it is kept up to
+// UpdaterInfo is what the agent has to know to report to its cluster how it is kept up to
 // date. It is the same for all versions.
-type Report struct {
+type UpdaterInfo struct {
 	InstallDir string // the folder that the agent's executable lies below, without links
 	ConfigFile string // what the agent reads of its updater
 	RunDir     string // below /run: a folder for the agent's user and root alone; empty: none
 }
 
-// ReportFile is a drop-in of the agent's unit. Its name comes before those that people
+// UpdaterInfoFile is a drop-in of the agent's unit. Its name comes before those that people
 // give theirs, so that theirs have the last word.
-func (u Units) ReportFile() string {
+func (u Units) UpdaterInfoFile() string {
 	u = u.withDefaults()
 	return filepath.Join(u.UnitDir, u.Agent+".d", "10-teleport-update-report.conf")
 }
 
-func (r Report) content() []byte {
+func (r UpdaterInfo) content() []byte {
 	var b bytes.Buffer
 	b.WriteString(mark + "\n[Service]\n")
 	fmt.Fprintf(&b, "Environment=%s\n", quote("TELEPORT_UPDATE_INSTALL_DIR="+r.InstallDir))
@@ -40,11 +40,11 @@ func (r Report) content() []byte {
 	return b.Bytes()
 }
 
-// WriteReport has the agent know it from its next start on; systemd has to be told. A
+// WriteUpdaterInfo has the agent know it from its next start on; systemd has to be told. A
 // file that is not the updater's own is left alone. It reports whether anything was
 // changed.
-func (u Units) WriteReport(r Report) (changed bool, err error) {
-	return writeDropIn(u.ReportFile(), r.content())
+func (u Units) WriteUpdaterInfo(r UpdaterInfo) (changed bool, err error) {
+	return writeDropIn(u.UpdaterInfoFile(), r.content())
 }
 
 func writeDropIn(path string, want []byte) (changed bool, err error) {
@@ -64,8 +64,8 @@ func writeDropIn(path string, want []byte) (changed bool, err error) {
 	}
 }
 
-// EraseReport takes away what WriteReport wrote.
-func (u Units) EraseReport() (changed bool, err error) { return eraseDropIn(u.ReportFile()) }
+// EraseUpdaterInfo takes away what WriteUpdaterInfo wrote.
+func (u Units) EraseUpdaterInfo() (changed bool, err error) { return eraseDropIn(u.UpdaterInfoFile()) }
 
 func eraseDropIn(path string) (changed bool, err error) {
 	present, foreign, err := readDropIn(path)

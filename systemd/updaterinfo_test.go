@@ -10,7 +10,7 @@ import (
 )
 
 func TestWhatTheAgentIsToldKeepsItsForm(t *testing.T) {
-	for dir, r := range map[string]Report{
+	for dir, r := range map[string]UpdaterInfo{
 		"usual":          {"/opt/teleport-update", "/opt/teleport-update/update_config.yaml", "/run/teleport-update-agent"},
 		"moved":          {"/opt/100% t/versions", `/opt/"t"/update_config.yaml`, "/run/teleport-update-agent"},
 		"without-folder": {"/opt/teleport-update", "/opt/teleport-update/update_config.yaml", ""},
@@ -21,10 +21,10 @@ func TestWhatTheAgentIsToldKeepsItsForm(t *testing.T) {
 
 func TestADropInOfSomebodyElseIsNeitherWrittenNorRemoved(t *testing.T) {
 	u := Units{UnitDir: t.TempDir(), ConfigDir: t.TempDir(), Binary: "/bin/true"}
-	r := Report{InstallDir: "/a", ConfigFile: "/a/c", RunDir: "/run/r"}
-	own := filepath.Join(filepath.Dir(u.ReportFile()), "mine.conf")
+	r := UpdaterInfo{InstallDir: "/a", ConfigFile: "/a/c", RunDir: "/run/r"}
+	own := filepath.Join(filepath.Dir(u.UpdaterInfoFile()), "mine.conf")
 	for n, want := range []bool{true, false} {
-		if changed, err := u.WriteReport(r); err != nil || changed != want {
+		if changed, err := u.WriteUpdaterInfo(r); err != nil || changed != want {
 			t.Errorf("write %d: %v, %v", n, changed, err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestADropInOfSomebodyElseIsNeitherWrittenNorRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range []bool{true, false} {
-		if changed, err := u.EraseReport(); err != nil || changed != want {
+		if changed, err := u.EraseUpdaterInfo(); err != nil || changed != want {
 			t.Errorf("erase %d: %v, %v", n, changed, err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestADropInOfSomebodyElseIsNeitherWrittenNorRemoved(t *testing.T) {
 	if err := os.Remove(own); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := u.EraseReport(); err != nil || changed {
+	if changed, err := u.EraseUpdaterInfo(); err != nil || changed {
 		t.Errorf("erase an empty folder: %v, %v", changed, err)
 	}
 	if names, err := os.ReadDir(u.UnitDir); err != nil || len(names) != 0 {
@@ -53,16 +53,16 @@ func TestADropInOfSomebodyElseIsNeitherWrittenNorRemoved(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(own), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(u.ReportFile(), []byte(theirs), 0o644); err != nil {
+	if err := os.WriteFile(u.UpdaterInfoFile(), []byte(theirs), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := u.WriteReport(r); err == nil || !strings.Contains(err.Error(), "move it away") {
+	if _, err := u.WriteUpdaterInfo(r); err == nil || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("writing over somebody else's ends with %v", err)
 	}
-	if changed, err := u.EraseReport(); err != nil || changed {
+	if changed, err := u.EraseUpdaterInfo(); err != nil || changed {
 		t.Errorf("erasing somebody else's: %v, %v", changed, err)
 	}
-	if text, err := os.ReadFile(u.ReportFile()); err != nil || string(text) != theirs {
+	if text, err := os.ReadFile(u.UpdaterInfoFile()); err != nil || string(text) != theirs {
 		t.Errorf("it is %q, %v", text, err)
 	}
 }
