@@ -45,7 +45,7 @@ func (o obtainer) hasOldVersions(needed versions.Needed) bool {
 	for _, r := range needed.Releases {
 		names = append(names, r.Version)
 	}
-	return o.m.Host.Store.HasBesides(names...)
+	return o.m.Host.Store.HasOthers(names...)
 }
 
 // oldVersionsLeft says which versions stay on disk although nothing needs them, and why;

@@ -128,7 +128,7 @@ func TestProgramsWithoutARecordGoUnlessTheyAreNeeded(t *testing.T) {
 	must(t, os.MkdirAll(s.Programs+"/mine", 0o755))
 	needed := Needed{Releases: []Release{oss("1.0.0")}, LinkDirs: []string{links}}
 
-	if !s.HasLeftovers() || !s.HasBesides("1.0.0", "1.2.0", "1.3.0") {
+	if !s.HasLeftovers() || !s.HasOthers("1.0.0", "1.2.0", "1.3.0") {
 		t.Error("programs without a record are no leftovers")
 	}
 	// A fetch that is at work has published the one half, and is about to publish the other.

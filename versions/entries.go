@@ -117,9 +117,9 @@ func (s *Store) HasLeftovers() bool {
 	})
 }
 
-// HasBesides reports whether there are folders of other versions than these. It
+// HasOthers reports whether there are folders of other versions than these. It
 // goes by names alone, so that it costs next to nothing.
-func (s *Store) HasBesides(versions ...string) bool {
+func (s *Store) HasOthers(versions ...string) bool {
 	return slices.ContainsFunc(s.places(), func(dir string) bool {
 		names, err := os.ReadDir(dir)
 		return err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
