@@ -39,8 +39,8 @@ type Watch struct {
 	// serves is not stopped for a restart. Nil: it is.
 	CanStart func(context.Context) error
 	Log      *slog.Logger // nil: silent
-	// Tell is told twice a second how the watch goes; nil: nobody is.
-	Tell func(Glance)
+	// Progress is called twice a second while the agent is watched; nil: it is not.
+	Progress func(Glance)
 }
 
 // Glance is a watch at one moment.
@@ -49,8 +49,8 @@ type Glance struct {
 	Left  time.Duration // of the window, if all stays well
 }
 
-// tellEvery is how often Tell is called.
-const tellEvery = 500 * time.Millisecond
+// progressEvery is how often Progress is called.
+const progressEvery = 500 * time.Millisecond
 
 // Outcome is how an agent became healthy.
 type Outcome struct {

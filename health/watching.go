@@ -167,9 +167,9 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 			p.Log.Info("somebody else restarted or reloaded the agent; its watch begins again", "unit", p.Unit)
 			hurry = now.now
 		}
-		if p.Tell != nil && now.now.Sub(progressed) >= tellEvery {
+		if p.Progress != nil && now.now.Sub(progressed) >= progressEvery {
 			progressed = now.now
-			p.Tell(Glance{Agent: describe(now.unit), Left: j.left()})
+			p.Progress(Glance{Agent: describe(now.unit), Left: j.left()})
 		}
 		// Often after something happened and until it is clear which process to watch.
 		pause := 200 * time.Millisecond

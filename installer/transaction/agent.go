@@ -171,9 +171,9 @@ func StateOf(u systemd.Unit) state.AgentState {
 }
 
 // HostAgent connects to the agent of this host, which is a unit. The error matches
-// systemd.ErrUnreachable where systemd runs and does not answer. tell is that of
+// systemd.ErrUnreachable where systemd runs and does not answer. progress is that of
 // health.Watch.
-func HostAgent(ctx context.Context, unit string, log *slog.Logger, tell func(health.Glance)) (Agent, error) {
+func HostAgent(ctx context.Context, unit string, log *slog.Logger, progress func(health.Glance)) (Agent, error) {
 	conn, err := systemd.Dial(ctx)
 	if errors.Is(err, systemd.ErrNotRunning) {
 		return absent{}, nil
@@ -181,7 +181,7 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger, tell func(hea
 	if err != nil {
 		return nil, err
 	}
-	return &realAgent{Conn: conn, log: log, tell: tell, unit: unit}, nil
+	return &realAgent{Conn: conn, log: log, progress: progress, unit: unit}, nil
 }
 
 // outOfReach reports whether an error is that systemd did not answer for long, or that this run may
@@ -198,7 +198,7 @@ func outOfReach(err error) bool {
 type realAgent struct {
 	*systemd.Conn // for Stopping, DaemonReload, the timer and Close
 	log           *slog.Logger
-	tell          func(health.Glance)
+	progress      func(health.Glance)
 	unit          string
 }
 
@@ -271,7 +271,7 @@ func (a *realAgent) StartOther(ctx context.Context, unit string) error {
 }
 
 func (a *realAgent) Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error) {
-	w.Unit, w.Log, w.Tell = a.unit, a.log, a.tell
+	w.Unit, w.Log, w.Progress = a.unit, a.log, a.progress
 	return health.Prove(ctx, a.Conn, by, w)
 }
 
