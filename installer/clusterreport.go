@@ -25,7 +25,7 @@ func (i *Installer) seeReport(ctx context.Context, spec state.Spec) error {
 
 // settleReport writes what the agent reports to its cluster: a host that is held, or
 // backs off, does not follow the cluster, just as a pinned one.
-func (i *Installer) settleReport(c state.Config, r view.Report) error {
+func (i *Installer) settleReport(c state.Config, r view.Status) error {
 	stays := func(c decision.Condition) bool {
 		return c.Type == decision.HostHeld || c.Type == decision.VersionBacksOff
 	}

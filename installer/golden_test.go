@@ -27,7 +27,7 @@ import (
 	"teleport-update/systemd"
 )
 
-func TestStatusHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", view.Report{}) }
+func TestStatusHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", view.Status{}) }
 
 // Scripts read the one, people the other.
 func TestStatusKeepsItsForm(t *testing.T) {
@@ -302,7 +302,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 }
 
 // agree holds verify to what status says: both read the same checks.
-func agree(t *testing.T, i *Installer, name string, r view.Report) {
+func agree(t *testing.T, i *Installer, name string, r view.Status) {
 	t.Helper()
 	findings, err := i.Verify(t.Context())
 	if r.State == decision.Updating {
@@ -361,7 +361,7 @@ func documented(t *testing.T, shown map[decision.Type]string) {
 }
 
 // monitored holds the examples of docs/monitor.md to what a host says.
-func monitored(t *testing.T, r view.Report) {
+func monitored(t *testing.T, r view.Status) {
 	t.Helper()
 	summary, err := json.MarshalIndent(r.Summary(noon), "", "  ")
 	must(t, err)

@@ -26,20 +26,20 @@ type StatusOptions struct {
 // Status reports on the host. It takes no lock, writes nothing and works
 // without a network: the desired version is then the last one heard, with the
 // time when.
-func (i *Installer) Status(ctx context.Context, opts StatusOptions) (view.Report, error) {
+func (i *Installer) Status(ctx context.Context, opts StatusOptions) (view.Status, error) {
 	s := i.survey()
 	defer s.Close()
 	return i.report(ctx, s, opts, true)
 }
 
 // report is Status; deep is for a person who asks, and not for each run of the timer.
-func (i *Installer) report(ctx context.Context, s *survey.Survey, opts StatusOptions, deep bool) (view.Report, error) {
+func (i *Installer) report(ctx context.Context, s *survey.Survey, opts StatusOptions, deep bool) (view.Status, error) {
 	c, err := s.Config()
 	if errors.Is(err, os.ErrPermission) {
 		if i.Machine.Host.Paths.RunDir != "" {
 			err = fmt.Errorf("%w; everybody may read %s", err, i.Machine.Host.Paths.Summary())
 		}
-		return view.Report{}, err
+		return view.Status{}, err
 	}
 	q := decision.Question{Deep: deep}
 	desired := i.desired(ctx, c, opts, &q)

@@ -32,7 +32,7 @@ var rfdFields = map[string]any{
 
 // validate checks a report against the schema, and that the schema names each field:
 // as it is published, it lets readers find more than it knows.
-func validate(t *testing.T, r view.Report) {
+func validate(t *testing.T, r view.Status) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "status.schema.json"))
 	must(t, err)

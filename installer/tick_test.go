@@ -193,7 +193,7 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	must(t, c.Save(w.Machine.Host.Paths.Config()))
 	var restarts uint32
 	sub, up := "running", 24*time.Hour
-	tick := func() view.Report {
+	tick := func() view.Status {
 		t.Helper()
 		look := sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
 			u.NRestarts, u.SubState, u.Since = restarts, sub, w.clock.Add(-up)

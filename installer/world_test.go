@@ -79,7 +79,7 @@ func (w *world) tick() (asked bool, err error) {
 	return asked, err
 }
 
-func (w *world) state() view.Report {
+func (w *world) state() view.Status {
 	w.Helper()
 	r, err := w.Status(w.Context(), StatusOptions{})
 	must(w.T, err)

@@ -9,7 +9,7 @@ import (
 
 // Closing says, in a few sentences, what is now true of the host and what comes next:
 // with it a command ends that a person gave.
-func (r Report) Closing() string {
+func (r Status) Closing() string {
 	if r.VersionInstalled == nil {
 		return "No version of Teleport is installed by the updater. `teleport-update enable` installs the one that the cluster wants."
 	}
@@ -40,7 +40,7 @@ func (r Report) Closing() string {
 	return strings.Join(say, " ")
 }
 
-func (r Report) has(types ...decision.Type) bool {
+func (r Status) has(types ...decision.Type) bool {
 	return slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return slices.Contains(types, c.Type) })
 }
 

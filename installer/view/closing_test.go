@@ -33,7 +33,7 @@ func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
 		"two settings":            {append(one(decision.HostHeld, decision.Setting, "the host is held"), one(decision.TimerOff, decision.Setting, "the timer is masked")...), false, runs + "The host is held. The timer is masked."},
 	} {
 		v, pid := "17.2.1", 7
-		r := Report{VersionInstalled: &v, State: decision.SumUp(tc.conditions).State, Conditions: tc.conditions}
+		r := Status{VersionInstalled: &v, State: decision.SumUp(tc.conditions).State, Conditions: tc.conditions}
 		if !tc.down {
 			r.Agent.PID = &pid
 		}
@@ -42,7 +42,7 @@ func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
 		}
 	}
 	none := "No version of Teleport is installed by the updater. `teleport-update enable` installs the one that the cluster wants."
-	if got := (Report{State: decision.Disabled}).Closing(); got != none {
+	if got := (Status{State: decision.Disabled}).Closing(); got != none {
 		t.Errorf("got  %s\nwant %s", got, none)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // OpenMetrics writes the report as metrics, in the text format of OpenMetrics 1.0. What
 // is not known has no sample.
-func (r Report) OpenMetrics(w io.Writer) error {
+func (r Status) OpenMetrics(w io.Writer) error {
 	m := metrics{w: w}
 	// Gauges alone: so node_exporter reads the same text as a file.
 	m.family("teleport_update_state", "The state of the host, as status says it: 1 for one of them.")

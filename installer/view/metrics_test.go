@@ -14,7 +14,7 @@ import (
 // node_exporter reads such a file with this parser.
 func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 	v, odd, running, active := "1.1.0", `a"b\c`, "1.0.0", "active"
-	r := Report{State: decision.Unstable, VersionInstalled: &v, VersionDesired: &odd, UpdatesEnabled: true, UpdateTimeLast: &noon,
+	r := Status{State: decision.Unstable, VersionInstalled: &v, VersionDesired: &odd, UpdatesEnabled: true, UpdateTimeLast: &noon,
 		Agent: AgentReport{ActiveState: &active, Version: &running, Restarts: new(7)}, Failing: &FailingReport{Count: 3}, Conditions: []decision.Condition{{Type: decision.RestartPending}}}
 	var text strings.Builder
 	must(t, r.OpenMetrics(&text))

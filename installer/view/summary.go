@@ -32,7 +32,7 @@ type ShortCondition struct {
 }
 
 // Summary is the report for everybody, written at a time.
-func (r Report) Summary(now time.Time) Summary {
+func (r Status) Summary(now time.Time) Summary {
 	s := Summary{
 		SchemaVersion: StatusSchema, WrittenAt: now, State: r.State, VersionInstalled: r.VersionInstalled, VersionDesired: r.VersionDesired,
 		VersionRunning: r.Agent.Version, AgentState: r.Agent.ActiveState, UpdatesEnabled: r.UpdatesEnabled,

@@ -12,7 +12,7 @@ import (
 
 // Text writes the report for a person: the state first, then each other condition, faults
 // before settings and notes.
-func (r Report) Text(w io.Writer) {
+func (r Status) Text(w io.Writer) {
 	line := lines(w, "%-15s %v\n")
 	line("State", fmt.Sprintf("%s: %s", r.State, r.Explanation))
 	for _, c := range r.Conditions {
@@ -62,7 +62,7 @@ func (r Report) Text(w io.Writer) {
 var headings = map[decision.Severity]string{decision.Fault: "Fault", decision.Blind: "Unknown", decision.Busy: "Also",
 	decision.Setting: "Setting", decision.Note: "Note"}
 
-func (r Report) enabled() string {
+func (r Status) enabled() string {
 	switch {
 	case r.unread:
 		return "unknown"
@@ -72,14 +72,14 @@ func (r Report) enabled() string {
 	return "no"
 }
 
-func (r Report) releases() string {
+func (r Status) releases() string {
 	if len(r.Releases.Templates) == 0 {
 		return "the usual place"
 	}
 	return strings.Join(r.Releases.Templates, ", then ")
 }
 
-func (r Report) updater() string {
+func (r Status) updater() string {
 	parts := []string{"version " + textOr(r.Updater.Version, "unknown")}
 	if r.Updater.LastRun != nil {
 		parts = append(parts, "last run ended at "+r.at(r.Updater.LastRun))
@@ -101,7 +101,7 @@ func lines(w io.Writer, format string) func(name, value string) {
 }
 
 // at is a time, and how far off it is.
-func (r Report) at(t *time.Time) string {
+func (r Status) at(t *time.Time) string {
 	if t == nil {
 		return ""
 	}

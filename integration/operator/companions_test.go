@@ -20,7 +20,7 @@ func TestAServiceThatExecutesTheVersionBeforeIsNamed(t *testing.T) {
 	s.Write("/etc/second.yaml", "teleport:\n  data_dir: /srv/second\n  diag_addr: 127.0.0.1:3999\n")
 	s.Write("/etc/systemd/system/second.service", "[Service]\nExecStart=/usr/local/bin/teleport start --config /etc/second.yaml --pid-file=/run/second.pid\n")
 	s.Must("systemctl", "start", "second")
-	told := func(r view.Report) string {
+	told := func(r view.Status) string {
 		for _, c := range r.Conditions {
 			if c.Type == decision.CompanionsOld {
 				return c.Message

@@ -12,9 +12,9 @@ import (
 )
 
 // Status is what `teleport-update status` says.
-func (s *Scene) Status() view.Report {
+func (s *Scene) Status() view.Status {
 	s.T.Helper()
-	var r view.Report
+	var r view.Status
 	out := s.Must(s.Path, "status", "--format", "json")
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		s.T.Fatalf("status printed %q: %v", out, err)

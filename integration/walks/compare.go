@@ -19,7 +19,7 @@ import (
 )
 
 // compare lists in what a host differs from what it should be.
-func (h *machine) compare(m *Model, out *Outside, r view.Report) (diffs []string, err error) {
+func (h *machine) compare(m *Model, out *Outside, r view.Status) (diffs []string, err error) {
 	d := differences{h: h, m: m}
 	d.links()
 	d.unit()
@@ -196,7 +196,7 @@ func (d *differences) config() {
 	}
 }
 
-func (d *differences) status(out *Outside, r view.Report) {
+func (d *differences) status(out *Outside, r view.Status) {
 	m := d.m
 	version := func(r Release) string { return r.Version }
 	d.equal("status installed", text(r.VersionInstalled), version(m.Active))

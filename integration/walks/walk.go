@@ -305,7 +305,7 @@ func (w *walk) narrow(ctx context.Context, next []*Model) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var report view.Report
+	var report view.Status
 	if r.code != 0 {
 		return fmt.Sprintf("status: exit code %d: %s", r.code, r.stderr), nil
 	}

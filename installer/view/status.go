@@ -11,13 +11,13 @@ import (
 	"teleport-update/installer/survey"
 )
 
-// StatusSchema is the form of Report. Fields, states and types of conditions are added
+// StatusSchema is the form of Status. Fields, states and types of conditions are added
 // without another number; it changes where one goes, or means something else.
 const StatusSchema = 1
 
-// Report is the answer of status. The first nine fields after the number of its form
+// Status is the answer of status. The first nine fields after the number of its form
 // are those of RFD 0169 (§Status); what is not known is null.
-type Report struct {
+type Status struct {
 	SchemaVersion int `json:"schema_version"`
 
 	VersionInstalled *string    `json:"agent_version_installed"`
@@ -123,11 +123,11 @@ type Reported struct {
 }
 
 // Of reports on the host.
-func Of(m Reported) Report {
+func Of(m Reported) Status {
 	s := m.Survey
 	c, unread := s.Config() // which is a condition
 	ticks, d := s.Ticks(), m.Desired
-	r := Report{
+	r := Status{
 		SchemaVersion: StatusSchema, now: s.Now(), unread: unread != nil,
 
 		VersionInstalled: Known(c.Spec.ActiveVersion), EditionInstalled: Known(string(c.Status.ActiveEdition)),
@@ -171,7 +171,7 @@ func lastRun(own survey.Own, ticks state.Ticks) time.Time {
 }
 
 // outcome is what became of earlier changes.
-func (r *Report) outcome(s state.Status, p decision.Policy) {
+func (r *Status) outcome(s state.Status, p decision.Policy) {
 	if u := s.LastUpdate; u != nil {
 		r.UpdateTimeLast, r.LastResult = &u.Time, Known(string(u.Result))
 		r.LastTarget, r.LastError, r.SkippedBackup = Known(u.Target), Known(u.Error), u.SkippedBackup
