@@ -26,7 +26,7 @@ func backTo(previous version.Release) string {
 }
 
 // advise is an advice to start the agent, or why that would do harm.
-func (h *host) advise(start string) string {
+func (h *facts) advise(start string) string {
 	if why := h.keepsFromStarting(); why != "" {
 		return "do not start it before this is put right: " + why
 	}
@@ -35,7 +35,7 @@ func (h *host) advise(start string) string {
 
 // untried says what comes of the first start of a version that no agent has run here yet; empty for
 // a proven one, and for one with nothing to go back to.
-func (h *host) untried() string {
+func (h *facts) untried() string {
 	previous := PreviousToGoBackTo(h.Survey, h.c)
 	if !h.c.Status.Unproven || previous.Version == "" {
 		return ""
@@ -49,7 +49,7 @@ func (h *host) untried() string {
 
 // keepsFromStarting says why a start of the agent by its unit would fail, or would start
 // something else; empty where nothing speaks against it.
-func (h *host) keepsFromStarting() string {
+func (h *facts) keepsFromStarting() string {
 	v, err := h.Version()
 	if err != nil {
 		return fmt.Sprintf("the active version could not be looked at: %v", err)
@@ -83,7 +83,7 @@ func firstOf(a, b error) error {
 	return b
 }
 
-func (h *host) masked() string {
+func (h *facts) masked() string {
 	at := ""
 	if h.agent.Mask != "" {
 		at = " by " + h.agent.Mask
@@ -93,7 +93,7 @@ func (h *host) masked() string {
 
 // restart advises to restart an agent that runs another release than the linked one, if the
 // linked one may take over its database: a newer one may have changed that.
-func (h *host) restart(runs version.Release) string {
+func (h *facts) restart(runs version.Release) string {
 	linked := h.c.Active()
 	switch {
 	case runs.Version == "":
@@ -121,7 +121,7 @@ func wayOut(why error) string {
 
 // command is what repairs the active version: a host on which updates are off is left alone
 // by the other one.
-func (h *host) command() string {
+func (h *facts) command() string {
 	if h.c.Spec.Enabled {
 		return "`teleport-update update`"
 	}

@@ -37,7 +37,7 @@ func agentFaults() []Check {
 	}
 }
 
-func agentUnstable(h *host, f *finder) error {
+func agentUnstable(h *facts, f *finder) error {
 	if h.blind != nil {
 		return h.blind
 	}
@@ -54,12 +54,12 @@ func agentUnstable(h *host, f *finder) error {
 }
 
 // crashing reports whether another check tells of the agent.
-func (h *host) crashing() bool {
+func (h *facts) crashing() bool {
 	u := h.Ticks().Unstable
 	return u != nil && u.Release == h.c.Active()
 }
 
-func agentDown(h *host, f *finder) error {
+func agentDown(h *facts, f *finder) error {
 	if h.blind != nil {
 		return h.blind
 	}
@@ -77,7 +77,7 @@ func agentDown(h *host, f *finder) error {
 	return nil
 }
 
-func versionBroken(h *host, f *finder) error {
+func versionBroken(h *facts, f *finder) error {
 	again := h.command() + " fetches it again"
 	v, err := h.Version()
 	switch {
@@ -91,7 +91,7 @@ func versionBroken(h *host, f *finder) error {
 	return nil
 }
 
-func linksBroken(h *host, f *finder) error {
+func linksBroken(h *facts, f *finder) error {
 	problems, err := h.Links()
 	if err != nil || len(problems) == 0 {
 		return err
@@ -110,7 +110,7 @@ func linksBroken(h *host, f *finder) error {
 	return err
 }
 
-func unitOverruled(h *host, f *finder) error {
+func unitOverruled(h *facts, f *finder) error {
 	if h.blind != nil {
 		return h.blind
 	}
@@ -138,7 +138,7 @@ func unitOverruled(h *host, f *finder) error {
 	return err
 }
 
-func agentOtherVersion(h *host, f *finder) error {
+func agentOtherVersion(h *facts, f *finder) error {
 	a, linked := h.agent, h.c.Active()
 	program := a.Process.Exe
 	if h.blind != nil || h.crashing() || a.State != state.AgentRunning {
@@ -158,7 +158,7 @@ func agentOtherVersion(h *host, f *finder) error {
 	return nil
 }
 
-func belowMinimum(h *host, f *finder) error {
+func belowMinimum(h *facts, f *finder) error {
 	if why := h.Policy.Refused; why != "" {
 		f.found(nil, "the active version is one that may not be switched to: "+why)
 	}

@@ -70,7 +70,7 @@ type Check struct {
 	Means    string // as the docs have it
 
 	asked when
-	find  func(*host, *finder) error
+	find  func(*facts, *finder) error
 }
 
 // when is what has to hold for a check to be asked.
@@ -127,8 +127,8 @@ type Verdict struct {
 	Asked       []string    // subjects of faults that were looked for
 }
 
-// host is a survey with the question, as checks read them.
-type host struct {
+// facts is a survey with the question, as checks read them.
+type facts struct {
 	context.Context
 	*survey.Survey
 	Question

@@ -16,7 +16,7 @@ var Checks = slices.Concat(records(), agentFaults(), runFaults(), risks(), waits
 
 // Judge asks all checks that apply.
 func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
-	h := &host{Context: ctx, Survey: s, Question: q}
+	h := &facts{Context: ctx, Survey: s, Question: q}
 	holds := h.situation()
 	f := &finder{}
 	var asked []string
@@ -38,7 +38,7 @@ func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
 }
 
 // situation looks at what decides which checks apply.
-func (h *host) situation() (holds when) {
+func (h *facts) situation() (holds when) {
 	var err error
 	if h.c, err = h.Config(); err == nil {
 		holds |= readable

@@ -41,14 +41,14 @@ func notes() []Check {
 // NamesNoVersion is said of an answer of find without a version.
 const NamesNoVersion = "the cluster names no version for this host"
 
-func targetNone(h *host, f *finder) error {
+func targetNone(h *facts, f *finder) error {
 	if h.aim() == TargetNone {
 		f.found(nil, NamesNoVersion)
 	}
 	return nil
 }
 
-func groupUnknown(h *host, f *finder) error {
+func groupUnknown(h *facts, f *finder) error {
 	if h.NoGroup {
 		f.found(nil, UnknownGroup(h.Group))
 	}
@@ -61,7 +61,7 @@ func UnknownGroup(name string) string {
 		"NAME` corrects the name, or somebody adds the group on the server", name)
 }
 
-func settingsUnknown(h *host, f *finder) error {
+func settingsUnknown(h *facts, f *finder) error {
 	if names := h.c.UnknownSettings(); len(names) > 0 {
 		f.found(nil, fmt.Sprintf("%s has settings that this program does not know: %s; a newer program wrote them, or they are misspelt",
 			h.Paths().Config(), strings.Join(names, ", ")))
@@ -69,7 +69,7 @@ func settingsUnknown(h *host, f *finder) error {
 	return nil
 }
 
-func agentNotEnabled(h *host, f *finder) error {
+func agentNotEnabled(h *facts, f *finder) error {
 	if h.blind == nil && h.agent.State == state.AgentRunning && h.agent.UnitFileState == "disabled" {
 		f.found(nil, "the agent runs and is not enabled: the next boot does not start it. `systemctl enable teleport`")
 	}
@@ -77,7 +77,7 @@ func agentNotEnabled(h *host, f *finder) error {
 }
 
 // companionsOld tells of services that the updater never restarts: they may hold what their users need.
-func companionsOld(h *host, f *finder) error {
+func companionsOld(h *facts, f *finder) error {
 	companions, err := h.Companions()
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func companionsOld(h *host, f *finder) error {
 	return nil
 }
 
-func packageLeft(h *host, f *finder) error {
+func packageLeft(h *facts, f *finder) error {
 	if left := h.c.Status.PackagesLeft; len(left) > 0 {
 		f.found(&left[0].Since, DescribeLeft(left))
 	}
@@ -115,14 +115,14 @@ func DescribeLeft(left []state.PackageLeft) string {
 	return strings.Join(all, "; ")
 }
 
-func versionsLeft(h *host, f *finder) error {
+func versionsLeft(h *facts, f *finder) error {
 	if h.VersionsLeft != "" {
 		f.found(nil, h.VersionsLeft)
 	}
 	return nil
 }
 
-func unsigned(h *host, f *finder) error {
+func unsigned(h *facts, f *finder) error {
 	if why := h.Policy.Unsigned; why != "" {
 		f.found(nil, "if signatures were required, the active version would be refused: "+why)
 	}

@@ -25,7 +25,7 @@ func records() []Check {
 	}
 }
 
-func recordsBroken(h *host, f *finder) error {
+func recordsBroken(h *facts, f *finder) error {
 	if _, err := h.Config(); err != nil {
 		f.found(nil, err.Error())
 		return nil
@@ -48,7 +48,7 @@ func recordsBroken(h *host, f *finder) error {
 }
 
 // misfit says what to do about records that do not fit the host.
-func (h *host) misfit(why error) string {
+func (h *facts) misfit(why error) string {
 	if h.c.Spec.ActiveVersion != "" {
 		return why.Error()
 	}
@@ -59,21 +59,21 @@ func (h *host) misfit(why error) string {
 	return fmt.Sprintf("%s names no active version, but the updater may have installed the agent: %v; %s", h.Paths().Config(), why, remedy)
 }
 
-func transactionRunning(h *host, f *finder) error {
+func transactionRunning(h *facts, f *finder) error {
 	if t, err := h.Transaction(); err == nil && t != nil && t.Running {
 		f.found(&t.Started, t.Working)
 	}
 	return nil // what cannot be read is a broken record
 }
 
-func transactionOpen(h *host, f *finder) error {
+func transactionOpen(h *facts, f *finder) error {
 	if t, err := h.Transaction(); err == nil && t != nil && !t.Running {
 		f.found(&t.Started, t.CutOff)
 	}
 	return nil
 }
 
-func policyBroken(h *host, f *finder) error {
+func policyBroken(h *facts, f *finder) error {
 	if why := h.Policy.Broken; why != nil {
 		f.found(nil, why.Error()+"; the agent goes on, and its version is not changed")
 	}

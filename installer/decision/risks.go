@@ -27,7 +27,7 @@ func risks() []Check {
 	}
 }
 
-func enableFailed(h *host, f *finder) error {
+func enableFailed(h *facts, f *finder) error {
 	if e := h.c.Status.FirstEnable; e != nil && h.c.Spec.ActiveVersion == "" {
 		f.found(&e.Time, fmt.Sprintf("the first enable failed, and nothing tries it again by itself: %s; remove the cause, then `%s`", e.Error,
 			e.Command))
@@ -35,28 +35,28 @@ func enableFailed(h *host, f *finder) error {
 	return nil
 }
 
-func targetRefused(h *host, f *finder) error {
+func targetRefused(h *facts, f *finder) error {
 	if h.aim() == TargetRefused {
 		f.found(nil, h.Policy.Refusal(h.c.Status.Refused))
 	}
 	return nil
 }
 
-func restartPending(h *host, f *finder) error {
+func restartPending(h *facts, f *finder) error {
 	if p := h.agent.Pending; h.blind == nil && p.Is() {
 		f.found(nil, p.Explained())
 	}
 	return nil
 }
 
-func templateExposed(h *host, f *finder) error {
+func templateExposed(h *facts, f *finder) error {
 	for _, text := range h.Exposed {
 		f.found(nil, text)
 	}
 	return nil
 }
 
-func programsClosed(h *host, f *finder) error {
+func programsClosed(h *facts, f *finder) error {
 	if h.Closed == nil {
 		return nil
 	}

@@ -39,7 +39,7 @@ func runFaults() []Check {
 	}
 }
 
-func unitsLate(h *host, f *finder) error {
+func unitsLate(h *facts, f *finder) error {
 	if h.blind == nil && h.agent.State == state.AgentUnknown {
 		return nil // the mounts of an image build say nothing of the host that boots it
 	}
@@ -53,7 +53,7 @@ func unitsLate(h *host, f *finder) error {
 
 // recoveryBroken looks at the recovery as systemd has it, and if a person asks, runs its
 // program.
-func recoveryBroken(h *host, f *finder) error {
+func recoveryBroken(h *facts, f *finder) error {
 	const counts = "a power cut in the middle of an update may leave no agent"
 	o, err := h.Own(h)
 	if err != nil {
@@ -84,7 +84,7 @@ func recoveryBroken(h *host, f *finder) error {
 	return nil
 }
 
-func updaterBroken(h *host, f *finder) error {
+func updaterBroken(h *facts, f *finder) error {
 	o, err := h.Own(h)
 	for _, p := range append(o.Problems, o.Overruled...) {
 		f.found(nil, p)
@@ -102,7 +102,7 @@ const overdue = 15 * time.Minute
 
 // timer says why no run starts by itself: off is a person's wish, stopped a fault. Both are
 // empty where runs start, where systemd does not run, and where that is not known.
-func (h *host) timer() (off, stopped string) {
+func (h *facts) timer() (off, stopped string) {
 	o, err := h.Own(h)
 	if err != nil || o.Timer.LoadState == "" || o.Others {
 		return "", ""
@@ -133,7 +133,7 @@ func timerOf(u systemd.Unit) (off, stopped string) {
 	return "", ""
 }
 
-func timerStopped(h *host, f *finder) error {
+func timerStopped(h *facts, f *finder) error {
 	if _, err := h.Own(h); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func recorded(run systemd.Unit, t state.Ticks) bool {
 	return run.Exit.Code == systemd.Exited && run.Exit.Status != 0 && !t.Ended.Before(run.StartedAt.Truncate(time.Second))
 }
 
-func runNotMade(h *host, f *finder) error {
+func runNotMade(h *facts, f *finder) error {
 	o, err := h.Own(h)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func howItEnded(u systemd.Unit) string {
 	return "failed (" + u.Result + ")"
 }
 
-func noRuns(h *host, f *finder) error {
+func noRuns(h *facts, f *finder) error {
 	o, err := h.Own(h)
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func noRuns(h *host, f *finder) error {
 	return nil
 }
 
-func runsFail(h *host, f *finder) error {
+func runsFail(h *facts, f *finder) error {
 	t := h.Ticks()
 	if t.Failing == nil || t.Unreachable != nil && h.Answered {
 		return nil // find answers again

@@ -48,21 +48,21 @@ func waits() []Check {
 	}
 }
 
-func updatesDisabled(h *host, f *finder) error {
+func updatesDisabled(h *facts, f *finder) error {
 	if !h.c.Spec.Enabled {
 		f.found(nil, "updates are disabled; `teleport-update enable` turns them on")
 	}
 	return nil
 }
 
-func hostPinned(h *host, f *finder) error {
+func hostPinned(h *facts, f *finder) error {
 	if h.c.Spec.Pinned {
 		f.found(nil, fmt.Sprintf("pinned to %s; `teleport-update unpin` lets it follow the cluster again", h.c.Spec.ActiveVersion))
 	}
 	return nil
 }
 
-func hostHeld(h *host, f *finder) error {
+func hostHeld(h *facts, f *finder) error {
 	if held := h.c.Status.Held; h.aim() == HostHeld {
 		wish := held.Version
 		if h.Desired.Version != "" {
@@ -74,7 +74,7 @@ func hostHeld(h *host, f *finder) error {
 	return nil
 }
 
-func versionBacksOff(h *host, f *finder) error {
+func versionBacksOff(h *facts, f *finder) error {
 	if h.aim() != VersionBacksOff {
 		return nil
 	}
@@ -89,7 +89,7 @@ func versionBacksOff(h *host, f *finder) error {
 }
 
 // runFailed is about a run whose error no other check tells of.
-func runFailed(h *host, f *finder) error {
+func runFailed(h *facts, f *finder) error {
 	t := h.Ticks()
 	told := func(c Condition) bool {
 		return c.Severity == Fault || c.Type == VersionBacksOff || c.Type == TransactionRunning
@@ -106,7 +106,7 @@ func runFailed(h *host, f *finder) error {
 	return nil
 }
 
-func findUnreachable(h *host, f *finder) error {
+func findUnreachable(h *facts, f *finder) error {
 	t := h.Ticks()
 	if u := t.Unreachable; u != nil && t.Failing == nil && !h.Answered {
 		f.found(&u.Since, fmt.Sprintf("the proxy's find endpoint cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error))
@@ -114,7 +114,7 @@ func findUnreachable(h *host, f *finder) error {
 	return nil
 }
 
-func agentNotStarted(h *host, f *finder) error {
+func agentNotStarted(h *facts, f *finder) error {
 	a := h.agent
 	if h.blind != nil || a.State != state.AgentStopped || h.crashing() {
 		return nil // another check tells of that
@@ -136,7 +136,7 @@ func agentNotStarted(h *host, f *finder) error {
 	return nil
 }
 
-func updateWaits(h *host, f *finder) error {
+func updateWaits(h *facts, f *finder) error {
 	if h.aim() != UpdateWaits {
 		return nil
 	}
@@ -158,7 +158,7 @@ func updateWaits(h *host, f *finder) error {
 	return nil
 }
 
-func targetUnknown(h *host, f *finder) error {
+func targetUnknown(h *facts, f *finder) error {
 	if h.aim() != TargetUnknown {
 		return nil
 	}
@@ -170,7 +170,7 @@ func targetUnknown(h *host, f *finder) error {
 	return nil
 }
 
-func unproven(h *host, f *finder) error {
+func unproven(h *facts, f *finder) error {
 	if !h.c.Status.Unproven {
 		return nil
 	}
@@ -183,14 +183,14 @@ func unproven(h *host, f *finder) error {
 	return nil
 }
 
-func noSystemd(h *host, f *finder) error {
+func noSystemd(h *facts, f *finder) error {
 	if h.blind == nil && h.agent.State == state.AgentUnknown {
 		f.found(nil, "systemd does not run here: nobody can say how the agent is, and agent and timer start once it does")
 	}
 	return nil
 }
 
-func timerOff(h *host, f *finder) error {
+func timerOff(h *facts, f *finder) error {
 	if off, _ := h.timer(); off != "" {
 		f.found(nil, off)
 	}
@@ -199,7 +199,7 @@ func timerOff(h *host, f *finder) error {
 
 // aim says why what find wants is not active, by the one type that it is: the empty one
 // where it is active.
-func (h *host) aim() Type {
+func (h *facts) aim() Type {
 	held, failed := h.c.Status.Held, h.c.Status.FailureOf(h.Desired)
 	known := h.Desired.Version != ""
 	heldBack := held != nil
