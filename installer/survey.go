@@ -24,8 +24,8 @@ const lookPatience = 3 * time.Second
 
 func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
 	return survey.New(survey.Sources{
-		Patience: patience,
-		Records:  records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
+		Patience:   patience,
+		StateFiles: stateFiles{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
 		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 	})
@@ -60,17 +60,17 @@ func (u updater) Rescuer(ctx context.Context) (program string, schema int, err e
 	return u.i.Machine.Host.Rescuer(ctx)
 }
 
-// records reads what the updater wrote down.
-type records struct{ i *Installer }
+// stateFiles reads what the updater wrote down.
+type stateFiles struct{ i *Installer }
 
-func (r records) Config() (state.Config, error) { return r.i.Machine.Host.Paths.LoadConfig() }
+func (r stateFiles) Config() (state.Config, error) { return r.i.Machine.Host.Paths.LoadConfig() }
 
-func (r records) Ticks() state.Ticks { return r.i.ticks() }
+func (r stateFiles) Ticks() state.Ticks { return r.i.ticks() }
 
-func (r records) History() (state.History, error) {
+func (r stateFiles) History() (state.History, error) {
 	return state.ReadHistory(r.i.Machine.Host.Paths.History())
 }
 
-func (r records) Journal() (*transaction.Description, error) {
+func (r stateFiles) Journal() (*transaction.Description, error) {
 	return transaction.Describe(r.i.Machine.Host.Paths.Journal())
 }

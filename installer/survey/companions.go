@@ -17,7 +17,7 @@ type Companion struct {
 // Companions are the services, beside the agent's and the updater's own, that execute programs of the
 // store, by their names. It reads what each process executes, so runs of the timer do without it.
 func (s *Survey) Companions() ([]Companion, error) {
-	return s.beside.get(func() (all []Companion, err error) {
+	return s.companions.get(func() (all []Companion, err error) {
 		executables, err := s.from.Processes.Executables()
 		if err != nil {
 			return nil, err

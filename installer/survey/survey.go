@@ -19,8 +19,8 @@ import (
 	"teleport-update/versions"
 )
 
-// Records are what the updater wrote down.
-type Records interface {
+// StateFiles are what the updater wrote down.
+type StateFiles interface {
 	Config() (state.Config, error)
 	// Journal is the open transaction; nil where there is none.
 	Journal() (*transaction.Description, error)
@@ -63,15 +63,15 @@ type Consistency interface {
 
 // Sources are where a survey reads.
 type Sources struct {
-	Records   Records
-	Connect   func(context.Context) (Manager, error)
-	Place     Place
-	Updater   Updater
-	Fits      Consistency
-	Store     *versions.Store
-	Processes procfs.FS
-	Paths     state.Paths
-	Now       func() time.Time
+	StateFiles StateFiles
+	Connect    func(context.Context) (Manager, error)
+	Place      Place
+	Updater    Updater
+	Fits       Consistency
+	Store      *versions.Store
+	Processes  procfs.FS
+	Paths      state.Paths
+	Now        func() time.Time
 	// Patience is for how long systemd is waited for at each question; zero is as long as the context says.
 	Patience time.Duration
 }
@@ -80,23 +80,23 @@ type Sources struct {
 type Survey struct {
 	from Sources
 
-	config  part[state.Config]
-	journal part[*Transaction]
-	ticks   part[state.Ticks]
-	history part[state.History]
-	manager part[Manager]
-	agent   part[Agent]
-	units   map[string]*part[systemd.Unit]
-	version part[Version]
-	links   part[[]string]
-	starts  part[error]
-	own     part[Own]
-	rescuer part[string]
-	fits    part[error]
-	pair    part[error]
-	boot    part[[]Late]
-	kept    map[version.Release]*part[bool]
-	beside  part[[]Companion]
+	config     part[state.Config]
+	journal    part[*Transaction]
+	ticks      part[state.Ticks]
+	history    part[state.History]
+	manager    part[Manager]
+	agent      part[Agent]
+	units      map[string]*part[systemd.Unit]
+	version    part[Version]
+	links      part[[]string]
+	starts     part[error]
+	own        part[Own]
+	rescuer    part[string]
+	fits       part[error]
+	pair       part[error]
+	boot       part[[]Late]
+	kept       map[version.Release]*part[bool]
+	companions part[[]Companion]
 }
 
 // New returns a survey that has read nothing so far.
@@ -118,16 +118,16 @@ func (s *Survey) Now() time.Time { return s.from.Now() }
 func (s *Survey) Paths() state.Paths { return s.from.Paths }
 
 // Config is updates.yaml; an empty one where there is none.
-func (s *Survey) Config() (state.Config, error) { return s.config.get(s.from.Records.Config) }
+func (s *Survey) Config() (state.Config, error) { return s.config.get(s.from.StateFiles.Config) }
 
 // Ticks are what the runs of the timer remember of this boot.
 func (s *Survey) Ticks() state.Ticks {
-	t, _ := s.ticks.get(func() (state.Ticks, error) { return s.from.Records.Ticks(), nil })
+	t, _ := s.ticks.get(func() (state.Ticks, error) { return s.from.StateFiles.Ticks(), nil })
 	return t
 }
 
 // History is the last transactions.
-func (s *Survey) History() (state.History, error) { return s.history.get(s.from.Records.History) }
+func (s *Survey) History() (state.History, error) { return s.history.get(s.from.StateFiles.History) }
 
 // Transaction is a transaction that is open.
 type Transaction struct {
@@ -138,7 +138,7 @@ type Transaction struct {
 // Transaction is the open transaction; nil where there is none.
 func (s *Survey) Transaction() (*Transaction, error) {
 	return s.journal.get(func() (*Transaction, error) {
-		d, err := s.from.Records.Journal()
+		d, err := s.from.StateFiles.Journal()
 		if d == nil || err != nil {
 			return nil, err
 		}

@@ -65,7 +65,7 @@ func surveyOf(t *testing.T, c counted) *Survey {
 	dir := t.TempDir()
 	paths := state.Paths{DataDir: dir, UnitDir: filepath.Join(dir, "units"), AgentConfig: filepath.Join(dir, "teleport.yaml")}
 	return New(Sources{
-		Records: c, Place: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: procfs.Host(), Paths: paths, Now: time.Now,
+		StateFiles: c, Place: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: procfs.Host(), Paths: paths, Now: time.Now,
 		Connect: func(context.Context) (Manager, error) { c.reads["connect"]++; return c, nil },
 	})
 }
