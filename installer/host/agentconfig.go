@@ -136,7 +136,7 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		if auth == "" && first.Kind == yaml.ScalarNode {
 			auth = first.Value
 		}
-		proxy = proxyBeside(auth)
+		proxy = proxyOfAuth(auth)
 	}
 	for _, v := range []struct {
 		name, value string
@@ -179,9 +179,9 @@ const (
 	authPort  = "3025"
 )
 
-// proxyBeside is where the proxy is asked for that an agent with the address of an auth
+// proxyOfAuth is where the proxy is asked for that an agent with the address of an auth
 // server may have: agents take the one for the other, for the proxy knows the way.
-func proxyBeside(auth string) string {
+func proxyOfAuth(auth string) string {
 	if _, rest, ok := strings.Cut(auth, "://"); ok {
 		auth = rest
 	}

@@ -65,8 +65,8 @@ func (h *Host) hostUnit() []byte {
 	return nil
 }
 
-// noteArguments writes down, at the first enable, which arguments are kept.
-func (h *Host) noteArguments(o *Originals, tree versions.Tree) {
+// saveArguments writes down, at the first enable, which arguments are kept.
+func (h *Host) saveArguments(o *Originals, tree versions.Tree) {
 	release, err := regular.Read(tree.UnitFile(), archive.MaxUnit, 0)
 	if err != nil {
 		return // nothing can be placed without it

@@ -140,7 +140,7 @@ func (h *Host) Keep(links []state.LinkChange, unit state.UnitFile, tree versions
 	changes := slices.Concat(links, own)
 	if first && !h.HasOriginals() {
 		b := Originals{Unit: unit}
-		h.noteArguments(&b, tree)
+		h.saveArguments(&b, tree)
 		if err := h.addTo(&b, changes); err != nil {
 			return err
 		}

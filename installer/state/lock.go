@@ -37,11 +37,11 @@ func (e *BusyError) Error() string {
 // lock when the process ends, however it ends; the file stays until the updater
 // is uninstalled.
 func Lock(ctx context.Context, path string, patience time.Duration) (unlock func(), err error) {
-	return LockTelling(ctx, path, patience, func(string) {})
+	return LockNotify(ctx, path, patience, func(string) {})
 }
 
-// LockTelling is Lock, and tells who holds the lock before it waits.
-func LockTelling(ctx context.Context, path string, patience time.Duration, waits func(holder string)) (unlock func(), err error) {
+// LockNotify is Lock, and says who holds the lock before it waits.
+func LockNotify(ctx context.Context, path string, patience time.Duration, waits func(holder string)) (unlock func(), err error) {
 	if err := prepareStore(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func LockTelling(ctx context.Context, path string, patience time.Duration, waits
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		// What was waited for was an uninstall; others meet at a new file.
-		return LockTelling(ctx, path, patience, waits)
+		return LockNotify(ctx, path, patience, waits)
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, cannotLock(path, err)
@@ -74,16 +74,16 @@ func LockTelling(ctx context.Context, path string, patience time.Duration, waits
 		if err := l.Unlock(); err != nil {
 			return nil, cannotLock(path, err)
 		}
-		return LockTelling(ctx, path, patience, waits)
+		return LockNotify(ctx, path, patience, waits)
 	}
-	tellHolder(path)
+	writeHolder(path)
 	return func() { _ = l.Unlock() }, nil
 }
 
-// tellHolder writes down who holds a lock. That is a courtesy to the one who waits; failing
+// writeHolder writes down who holds a lock. That is a courtesy to the one who waits; failing
 // to is no reason not to work. The file is not emptied first: ext4 would begin to write
 // it to the disk at once.
-func tellHolder(path string) {
+func writeHolder(path string) {
 	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return

@@ -29,7 +29,7 @@ func TestALockThatIsHeldNamesItsHolderWhenPatienceEnds(t *testing.T) {
 	}
 	var told []string
 	for _, patience := range []time.Duration{0, time.Millisecond} {
-		LockTelling(t.Context(), path, patience, func(holder string) { told = append(told, holder) })
+		LockNotify(t.Context(), path, patience, func(holder string) { told = append(told, holder) })
 	}
 	if len(told) != 1 || !strings.Contains(told[0], fmt.Sprintf("process %d", os.Getpid())) {
 		t.Errorf("who waits is told of %q; want one word of this process, and none without patience", told)

@@ -115,7 +115,7 @@ func (m *Machine) WaitLock(ctx context.Context, path string) (unlock func(), err
 	if m.Scheduled {
 		patience = 0
 	}
-	return state.LockTelling(ctx, path, patience, func(holder string) {
+	return state.LockNotify(ctx, path, patience, func(holder string) {
 		m.Host.Log.Info("waiting for another updater", "holder", holder, "limit", patience)
 	})
 }

@@ -32,7 +32,7 @@ var exceptions = map[string]string{
 	"cmd/teleport-update/report.go supportCommand: os.OpenFile":         "a file for a ticket, where a person wants it",
 	"cmd/teleport-update/report.go supportCommand: os.Remove":           "the same after an error",
 	"installer/state/textfile.go RemoveTextfile: os.Remove":             "metrics, which the next run would write again",
-	"installer/state/lock.go tellHolder: os.OpenFile":                   "who holds the lock, a courtesy",
+	"installer/state/lock.go writeHolder: os.OpenFile":                  "who holds the lock, a courtesy",
 	"internal/console/consoletest/consoletest.go Terminal: os.OpenFile": "a terminal that a test opens",
 	"ospackage/fence.go hide: os.Mkdir":                                 "in memory, behind a mount that nobody else sees",
 	"ospackage/fence.go show: os.Create":                                "the same",
