@@ -45,13 +45,13 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if err == nil && in != nil {
 		err = i.carryOut(ctx, in)
 	}
-	i.tellShell()
+	i.logShell()
 	c, unread := i.survey().Config()
 	if unread == nil {
-		i.noteFirstEnable(ctx, c, opts, err)
+		i.saveFirstEnable(ctx, c, opts, err)
 	}
 	if err != nil {
-		shown, unfit := offered.beside(err, opts)
+		shown, unfit := offered.withCommand(err, opts)
 		if unfit != nil {
 			i.Machine.Host.Log.Warn("the find server offers a URL template that cannot be used", "reason", unfit)
 		}
@@ -184,7 +184,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	if err := flight.Ask(ctx, c, in.Request, transaction.Change); err != nil {
 		return nil, err
 	}
-	i.tellUnitDir(c, spec)
+	i.logUnitDir(c, spec)
 	return in, nil
 }
 
@@ -241,8 +241,8 @@ func enableActive(ctx context.Context, i *Installer, c state.Config, opts Enable
 	return nil, i.turnOn(ctx, c, in.Spec)
 }
 
-// tellUnitDir says where units go from now on, once nothing is in the way of that any more.
-func (i *Installer) tellUnitDir(c state.Config, spec state.Spec) {
+// logUnitDir says where units go from now on, once nothing is in the way of that any more.
+func (i *Installer) logUnitDir(c state.Config, spec state.Spec) {
 	if spec.UnitDir != "" && spec.UnitDir != c.Spec.UnitDir {
 		i.Machine.Host.Log.Info("units go into another folder than the usual one, and later commands find them there", "folder", spec.UnitDir)
 	}
@@ -250,7 +250,7 @@ func (i *Installer) tellUnitDir(c state.Config, spec state.Spec) {
 
 // turnOn writes the configuration where the version is in place already.
 func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec) error {
-	i.tellUnitDir(c, spec)
+	i.logUnitDir(c, spec)
 	if err := i.installUnits(ctx); err != nil {
 		return err
 	}

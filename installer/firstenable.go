@@ -8,10 +8,10 @@ import (
 	"teleport-update/internal/failure"
 )
 
-// noteFirstEnable has status say that a first enable failed, and what to type again: nothing else
+// saveFirstEnable has status say that a first enable failed, and what to type again: nothing else
 // keeps its options, and no timer tries it again. A host on which nothing else was written down
 // is left as it is; so is one on which the enable was refused, for that person has read why.
-func (i *Installer) noteFirstEnable(ctx context.Context, c state.Config, opts EnableOptions, failed error) {
+func (i *Installer) saveFirstEnable(ctx context.Context, c state.Config, opts EnableOptions, failed error) {
 	if !host.Exists(i.Machine.Host.Paths.Config()) {
 		return
 	}

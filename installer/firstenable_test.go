@@ -27,7 +27,7 @@ func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	c := state.EmptyConfig()
 	must(t, c.Save(i.Machine.Host.Paths.Config()))
-	i.noteFirstEnable(t.Context(), configOf(t, i), opts, errors.New("no such host"))
+	i.saveFirstEnable(t.Context(), configOf(t, i), opts, errors.New("no such host"))
 	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
 	must(t, err)
 	for _, part := range []string{"no such host", "teleport-update enable --proxy proxy.example.com --group 'it'\\''s' --template 'https://", "--health-window 1m0s --allow-downgrade"} {
@@ -38,7 +38,7 @@ func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	if r.State != decision.NeedsAttention || strings.Contains(r.Explanation, "marked") {
 		t.Errorf("%s: %s", r.State, r.Explanation)
 	}
-	i.noteFirstEnable(t.Context(), configOf(t, i), opts, nil)
+	i.saveFirstEnable(t.Context(), configOf(t, i), opts, nil)
 	if r, err = i.Status(t.Context(), StatusOptions{Offline: true}); err != nil || r.State != decision.Disabled {
 		t.Errorf("after a success: %s, %v", r.State, err)
 	}

@@ -117,7 +117,7 @@ func (t *tick) backRefused(ctx context.Context, refusal error) error {
 	err = t.i.Machine.ReportRollbackRefused(&c, c.Previous(), refusal)
 	unlock()
 	if err != nil {
-		t.i.heartbeats().tell(ctx, c, nil)
+		t.i.heartbeats().report(ctx, c, nil)
 	}
 	return err
 }

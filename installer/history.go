@@ -21,11 +21,11 @@ func (i *Installer) History() (state.History, error) {
 	return state.ReadHistory(i.Machine.Host.Paths.History())
 }
 
-// noteEnded adds the transaction that updates.yaml tells of to the history, if it is not
+// addEnded adds the transaction that updates.yaml tells of to the history, if it is not
 // there: the command that made it may have been killed, and a recovery has closed it. An
 // attempt that failed before anything was changed is there, too. It returns the transaction
 // that it added.
-func (n chronicle) noteEnded(c state.Config, command string) (added *state.Ended) {
+func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended) {
 	last := c.Status.LastUpdate
 	if last == nil || host.Exists(n.m.Host.Paths.Journal()) {
 		return nil
@@ -66,8 +66,8 @@ func (n chronicle) noteEnded(c state.Config, command string) (added *state.Ended
 	return &s
 }
 
-// noteRepair adds a repair of links and unit to the history, with what was wrong.
-func (n chronicle) noteRepair(of version.Release, problems []string) {
+// addRepair adds a repair of links and unit to the history, with what was wrong.
+func (n chronicle) addRepair(of version.Release, problems []string) {
 	s := state.Ended{Time: n.m.Timestamp(), Cause: "repair", By: n.who(), From: of, To: of, Result: state.Repaired,
 		Error: strings.Join(problems, "; ")}
 	h := state.LoadHistory(n.m.Host.Paths.History())

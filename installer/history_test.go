@@ -40,7 +40,7 @@ func TestTheHistoryHasEachTransactionOnce(t *testing.T) {
 	t.Setenv("SUDO_USER", "ann")
 	for n := range 3 { // an attempt that fails again in the same way is one line
 		switched(t, i, state.LastUpdate{Time: noon.Add(2*time.Minute + time.Duration(n)*time.Second), Target: "1.2.0", TargetEdition: version.OSS, Result: state.FailedEarly, Error: "404"}, "1.1.0", "1.0.0")
-		if added := i.chronicle().noteEnded(configOf(t, i), "update"); added != nil {
+		if added := i.chronicle().addEnded(configOf(t, i), "update"); added != nil {
 			t.Errorf("hooks hear of an attempt that changed nothing: %+v", added)
 		}
 	}

@@ -20,9 +20,9 @@ func (o *offer) hear(answer find.Answer, spec state.Spec) {
 	}
 }
 
-// beside adds to the error of an enable that was refused, or that could not fetch the release, the whole
+// withCommand adds to the error of an enable that was refused, or that could not fetch the release, the whole
 // command with the template. The other result is why the template is not fit to be shown.
-func (o *offer) beside(err error, opts EnableOptions) (shown, unfit error) {
+func (o *offer) withCommand(err error, opts EnableOptions) (shown, unfit error) {
 	if o.template == "" || !failure.Is[*failure.RefusedError](err) && !fetch.NoMirror(err) {
 		return err, nil
 	}

@@ -99,7 +99,7 @@ func TestWhichFailuresShowTheTemplateThatFindOffers(t *testing.T) {
 		"a program that dies": {&SmokeError{Err: errors.New("exit status 1")}, false},
 	} {
 		o := offer{offeredByFind}
-		got, unfit := o.beside(tc.err, EnableOptions{Proxy: "find.example.com:3443"})
+		got, unfit := o.withCommand(tc.err, EnableOptions{Proxy: "find.example.com:3443"})
 		want := "--proxy find.example.com:3443 --template '" + offeredByFind + "'"
 		if shown := strings.HasSuffix(got.Error(), want); shown != tc.shown || unfit != nil || !errors.Is(got, tc.err) {
 			t.Errorf("%s: %v (%v)", name, got, unfit)

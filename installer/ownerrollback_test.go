@@ -64,7 +64,7 @@ func TestARollbackThatThePolicyRefusesIsSaidOnce(t *testing.T) {
 					t.Errorf("run %d ends with %v", run, err)
 				}
 				must(t, tick.memory.Save(s.Machine.Host.Paths.Ticks()))
-				s.chronicle().noteEnded(configOf(t, s.Installer), "update")
+				s.chronicle().addEnded(configOf(t, s.Installer), "update")
 			}
 			r, err := s.Status(t.Context(), StatusOptions{Offline: true})
 			must(t, err)

@@ -85,7 +85,7 @@ func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
 	if _, err = i.repair(ctx, c, false); err != nil {
 		return err
 	}
-	i.chronicle().noteRepair(damaged.Release, []string{"the version was damaged, and is fetched again"})
+	i.chronicle().addRepair(damaged.Release, []string{"the version was damaged, and is fetched again"})
 	return nil
 }
 
@@ -110,6 +110,6 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	if err := i.Machine.Host.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("repair the updater's link: %w", err)
 	}
-	i.chronicle().noteRepair(tree.Release, problems)
+	i.chronicle().addRepair(tree.Release, problems)
 	return i.reloadUnits(ctx)
 }

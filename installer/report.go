@@ -23,11 +23,11 @@ func (h heartbeats) reporter(caFile string) *report.Reporter {
 	}
 }
 
-// tell reports to the find server how this host does, if the host has a token for
+// report reports to the find server how this host does, if the host has a token for
 // that. It takes report.Limit at most, and whatever becomes of it, the caller goes
 // on: what could not be sent is in the next report. started is an update that is about
 // to begin.
-func (h heartbeats) tell(ctx context.Context, c state.Config, started *find.Outcome) {
+func (h heartbeats) report(ctx context.Context, c state.Config, started *find.Outcome) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -104,14 +104,14 @@ func outcomeOf(s state.Status) *find.Outcome {
 	return outcome
 }
 
-// tellBeginning reports that an update begins, beside it. The function that it returns
+// reportBeginning reports that an update begins, beside it. The function that it returns
 // ends that, whether or not it is through.
-func (h heartbeats) tellBeginning(ctx context.Context, c state.Config, r transaction.Request) (end func()) {
+func (h heartbeats) reportBeginning(ctx context.Context, c state.Config, r transaction.Request) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h.tell(ctx, c, &find.Outcome{Target: r.To.Version, State: "started", Time: h.m.Timestamp()})
+		h.report(ctx, c, &find.Outcome{Target: r.To.Version, State: "started", Time: h.m.Timestamp()})
 	}()
 	return func() {
 		cancel()
@@ -140,6 +140,6 @@ func (h heartbeats) enroll(ctx context.Context, token string) error {
 	if h.finder.hostUUID() == "" {
 		h.m.Host.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
 	}
-	h.tell(ctx, c, nil)
+	h.report(ctx, c, nil)
 	return nil
 }

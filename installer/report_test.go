@@ -96,7 +96,7 @@ func TestWhatIsReported(t *testing.T) {
 				}
 			}
 			writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), uuid)
-			i.heartbeats().tell(t.Context(), configOf(t, i), nil)
+			i.heartbeats().report(t.Context(), configOf(t, i), nil)
 			if beats != 0 {
 				t.Fatal("a host without a token reports")
 			}
@@ -147,7 +147,7 @@ func TestAReportGoesOverTheConnectionOfTheQuestion(t *testing.T) {
 		if _, err := i.finder().ask(t.Context(), spec); err != nil {
 			t.Fatal(err)
 		}
-		i.heartbeats().tell(t.Context(), configOf(t, i), nil)
+		i.heartbeats().report(t.Context(), configOf(t, i), nil)
 	}
 	if n := connections.Load() - before; n != 2 || beats.Load() != 3 {
 		t.Errorf("two questions with a report each took %d connections; %d reports in all", n, beats.Load())

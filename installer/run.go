@@ -37,7 +37,7 @@ func (t *tick) waited() {
 // report has the find server hear how this host does.
 func (t *tick) report(ctx context.Context) {
 	if c, err := t.host().Config(); err == nil { // else others have said so
-		t.i.heartbeats().tell(ctx, c, nil)
+		t.i.heartbeats().report(ctx, c, nil)
 	}
 }
 

@@ -17,7 +17,7 @@ func (i *Installer) Settle(ctx context.Context, command string) {
 	defer now.Close()
 	var added *state.Ended
 	if c, err := now.Config(); err == nil && i.storeIsOurs() {
-		added = i.chronicle().noteEnded(c, command)
+		added = i.chronicle().addEnded(c, command)
 	}
 	i.publish(ctx, now)
 	if added != nil {

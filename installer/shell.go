@@ -30,9 +30,9 @@ func foreignUpdater(path string) string {
 	return ""
 }
 
-// tellShell says by which name this program is found, where the usual one leads
+// logShell says by which name this program is found, where the usual one leads
 // elsewhere.
-func (i *Installer) tellShell() {
+func (i *Installer) logShell() {
 	file := foreignUpdater(os.Getenv("PATH"))
 	if file == "" {
 		return

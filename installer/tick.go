@@ -84,7 +84,7 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 func (t *tick) end(ctx context.Context, err error) error {
 	defer t.waited()
 	if t.i.Machine.Scheduled {
-		t.tellReason(err)
+		t.logReason(err)
 		err = t.judge(ctx, err)
 	} else if err == nil {
 		t.memory.Failing, t.memory.Unreachable = nil, nil
@@ -123,9 +123,9 @@ func (t *tick) remember(err, ended error) {
 	}
 }
 
-// tellReason has the journal of the timer's unit say why a transaction failed that ran
+// logReason has the journal of the timer's unit say why a transaction failed that ran
 // in a unit of its own.
-func (t *tick) tellReason(err error) {
+func (t *tick) logReason(err error) {
 	exit, ok := errors.AsType[*transaction.ExitError](err)
 	if !ok {
 		return

@@ -29,11 +29,11 @@ func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	if err := transaction.CheckRun(transaction.SystemdRun); err != nil {
 		return err
 	}
-	end := i.heartbeats().tellBeginning(ctx, c, r)
+	end := i.heartbeats().reportBeginning(ctx, c, r)
 	err = i.Machine.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
 	end()
 	if c, err := i.survey().Config(); err == nil { // else others have said so
-		i.heartbeats().tell(ctx, c, nil)
+		i.heartbeats().report(ctx, c, nil)
 	}
 	return err
 }

@@ -249,7 +249,7 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 	}
 	d := i.Jitter(min(in.Jitter, longestJitter))
 	i.Machine.Host.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
-	defer i.noteWait(ctx, i.Machine.Timestamp().Add(d))()
+	defer i.saveWait(ctx, i.Machine.Timestamp().Add(d))()
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), transaction.StaysAsItIs(in.Config))
@@ -258,9 +258,9 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 	}
 }
 
-// noteWait has status say until when this run waits. The function that it returns ends
+// saveWait has status say until when this run waits. The function that it returns ends
 // that.
-func (i *Installer) noteWait(ctx context.Context, until time.Time) (over func()) {
+func (i *Installer) saveWait(ctx context.Context, until time.Time) (over func()) {
 	self := i.Processes.Process(os.Getpid())
 	note := func(w *state.Waiting) {
 		t := i.ticks()

@@ -51,7 +51,7 @@ func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
 	}
 
 	begin := time.Now()
-	end := i.heartbeats().tellBeginning(t.Context(), configOf(t, i), transaction.Request{To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}})
+	end := i.heartbeats().reportBeginning(t.Context(), configOf(t, i), transaction.Request{To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}})
 	if took := time.Since(begin); took > time.Second {
 		t.Errorf("an update waits %s for its report", took)
 	}
@@ -65,7 +65,7 @@ func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
 	n := beats.Load()
 
 	begin = time.Now()
-	i.heartbeats().tell(t.Context(), configOf(t, i), nil)
+	i.heartbeats().report(t.Context(), configOf(t, i), nil)
 	if took := time.Since(begin); took > report.Limit+time.Second {
 		t.Errorf("a report takes %s", took)
 	}
