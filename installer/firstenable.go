@@ -23,7 +23,7 @@ func (i *Installer) saveFirstEnable(ctx context.Context, c state.Config, opts En
 	if !news {
 		return
 	}
-	err := record(ctx, i.Machine, func(c *state.Config) {
+	err := changeStatus(ctx, i.Machine, func(c *state.Config) {
 		c.Status.FirstEnable = nil
 		if failed != nil && c.Spec.ActiveVersion == "" {
 			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(), Error: failed.Error()}

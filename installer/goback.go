@@ -73,7 +73,7 @@ func (t *tick) goBack(ctx context.Context) error {
 	}
 	if err == nil {
 		// First: whatever becomes of it, it is not tried again.
-		err = record(ctx, t.i.Machine, func(c *state.Config) {
+		err = changeStatus(ctx, t.i.Machine, func(c *state.Config) {
 			c.Status.Left = &state.Left{Version: active.Version, Edition: active.Edition, Time: t.i.Machine.Timestamp()}
 		})
 	}
@@ -96,7 +96,7 @@ func (t *tick) goBack(ctx context.Context) error {
 		reason = fmt.Sprintf("the agent of version %s, which was not running when the host switched to it, failed when it was started",
 			active.Short())
 	}
-	err = record(ctx, t.i.Machine, func(c *state.Config) {
+	err = changeStatus(ctx, t.i.Machine, func(c *state.Config) {
 		c.Status.Held = nil
 		c.Status.RecordFailure(transaction.TreeOf(bad), t.i.Machine.Now(), reason)
 	})

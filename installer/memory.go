@@ -21,8 +21,8 @@ func (i *Installer) succeeded() {
 	}
 }
 
-// record changes the status in updates.yaml under the update lock.
-func record(ctx context.Context, m *transaction.Machine, change func(*state.Config)) error {
+// changeStatus changes the status in updates.yaml under the update lock.
+func changeStatus(ctx context.Context, m *transaction.Machine, change func(*state.Config)) error {
 	unlock, err := state.Lock(ctx, m.Host.Paths.UpdateLock(), state.LockPatience)
 	if err != nil {
 		return err

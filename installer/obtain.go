@@ -178,7 +178,7 @@ func (o obtainer) recordEarlyFailure(ctx context.Context, w wanted, cause error)
 	if w.Retried {
 		again = "the next run tries again"
 	}
-	err := record(ctx, o.m, func(c *state.Config) {
+	err := changeStatus(ctx, o.m, func(c *state.Config) {
 		c.Status.LastUpdate = &state.LastUpdate{
 			Time: o.m.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
 			Result: state.FailedEarly, Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause),

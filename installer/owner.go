@@ -54,7 +54,7 @@ func (o ownerRules) rememberSeen(ctx context.Context, c state.Config, p policy.P
 	if !c.Status.SeePolicy(is.Policy, is.Keys) {
 		return
 	}
-	err := record(ctx, o.m, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
+	err := changeStatus(ctx, o.m, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
 	if err != nil {
 		o.m.Host.Log.Warn("it could not be recorded that this host has a policy; the next run tries again", "error", err)
 	}

@@ -259,7 +259,7 @@ func (t *tick) prove(ctx context.Context, c state.Config) {
 	if !c.Status.Unproven {
 		return
 	}
-	err := record(ctx, t.i.Machine, func(now *state.Config) {
+	err := changeStatus(ctx, t.i.Machine, func(now *state.Config) {
 		if now.Active() == c.Active() {
 			now.Status.Unproven = false
 		}
