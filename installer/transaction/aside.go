@@ -38,7 +38,7 @@ func (t *transaction) nameAside(path string) (string, error) {
 		}
 	}
 	to := path + aside + t.m.Now().UTC().Format("20060102T150405Z")
-	return to, t.j.noteAside(to)
+	return to, t.j.journalAside(to)
 }
 
 const aside = ".aside-"

@@ -65,7 +65,7 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	// same. All is back in its place, and as long as the journal is open no other
 	// version can come and help.
 	if u.j.Watch.OldFails == "" {
-		return errors.Join(err, u.j.noteOldFails(unhealthy.Error()))
+		return errors.Join(err, u.j.journalOldFails(unhealthy.Error()))
 	}
 	u.log.Error("the version before is not healthy either; its links, unit and database are back: try another version", "error", err)
 	return u.j.setVerdict(u.j.Verdict.Against, u.j.Verdict.Reason+"; and the version before is not healthy either: "+unhealthy.Error())
@@ -81,7 +81,7 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	}
 	if sight.mainFrom(u.j.To.ProgramsDir()) {
 		// Started between a stop of ours and the links.
-		if err := u.noteIfStarted(sight); err != nil {
+		if err := u.journalIfStarted(sight); err != nil {
 			return err
 		}
 	}

@@ -179,7 +179,7 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 	}
 	// First, so that a kill right after the repair does not hide that the agent
 	// may be down.
-	if err := t.j.noteReconciled(); err != nil {
+	if err := t.j.journalReconciled(); err != nil {
 		return err
 	}
 	if err := t.m.Host.Repair(tree); err != nil {

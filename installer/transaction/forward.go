@@ -106,7 +106,7 @@ func (s *doing) backUp(ctx context.Context) error {
 			return err
 		}
 		s.log.Warn("the agent's database is damaged and cannot be backed up; it is kept aside as it is", "database", d.Path, "aside", to)
-		return s.j.noteDatabaseAside(filepath.Base(to))
+		return s.j.journalDatabaseAside(filepath.Base(to))
 	case d.Damaged:
 		s.log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked",
 			"database", d.Path)
@@ -147,7 +147,7 @@ func (s *doing) backUp(ctx context.Context) error {
 	}
 	second := s.held.giveSecondName()
 	db.Knows(sum, s.j.Database.Dir, second)
-	return s.j.noteBackup(sum, second)
+	return s.j.journalBackup(sum, second)
 }
 
 // proxy names the cluster that the database of today belongs to; a new one in

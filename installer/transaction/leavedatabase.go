@@ -145,7 +145,7 @@ func (t *transaction) mustRestore(ctx context.Context) (bool, error) {
 	}
 	same, err := db.SameSchema(ctx, t.j.Database.Dir)
 	if err == nil && same {
-		return false, t.j.noteRestored() // by a run that was cut off before it noted that
+		return false, t.j.journalRestored() // by a run that was cut off before it noted that
 	}
 	if err != nil && t.j.Database.Taken && !failure.Is[*backup.InvalidError](err) {
 		// A restore that was cut off left it as it cannot be read. Doing it again ends well.
@@ -173,7 +173,7 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 		return err
 	}
 	if !t.stoppedHere(ctx) {
-		if err := t.j.noteFound(sight.State, t.m.thisBoot(ctx, t.agent)); err != nil {
+		if err := t.j.journalFound(sight.State, t.m.thisBoot(ctx, t.agent)); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (t *transaction) keepToday(ctx context.Context, c state.Config) error {
 	if _, err := db.Take(ctx, backup.TakeRequest{Dir: t.j.Uninstall.KeepsIn, Meta: meta, Stopped: true}); err != nil {
 		return err
 	}
-	return t.j.noteTodayKept()
+	return t.j.journalTodayKept()
 }
 
 func (t *transaction) restoreBefore(ctx context.Context) error {
@@ -222,7 +222,7 @@ func (t *transaction) restoreBefore(ctx context.Context) error {
 	if err := db.Restore(ctx, t.j.Database.Dir); err != nil {
 		return err
 	}
-	return t.j.noteRestored()
+	return t.j.journalRestored()
 }
 
 // stayOnVersion makes the host run the version that it was on, on the database of that version,

@@ -6,11 +6,11 @@ import (
 	"teleport-update/installer/state"
 )
 
-// noteIfBooted finds out, before anything is stopped here, whether an agent ran that
+// journalIfBooted finds out, before anything is stopped here, whether an agent ran that
 // is down since a reboot: what a person had started by hand does not come back
 // at boot, and is not for us to start. An agent that runs is left alone until there is room for
 // the note: without it, each run would stop it, and restore its database, as if it were the first.
-func (t *transaction) noteIfBooted(ctx context.Context) error {
+func (t *transaction) journalIfBooted(ctx context.Context) error {
 	if !t.bootedSince(ctx) {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if down {
 		t.m.Host.Log.Info("the agent stays down: systemd did not start it at this boot")
 	}
-	err = t.j.noteBoot(t.m.thisBoot(ctx, t.agent), down)
+	err = t.j.journalBoot(t.m.thisBoot(ctx, t.agent), down)
 	if err != nil && sight.State != state.AgentRunning {
 		t.m.Host.Log.Warn("that the host was booted cannot be written into the journal now", "error", err)
 		return nil

@@ -29,7 +29,7 @@ func (u *undoing) recordOldStop() error {
 		return nil
 	}
 	u.log.Warn("the agent is restarted on its own database")
-	return u.j.noteOldStopped()
+	return u.j.journalOldStopped()
 }
 
 // oldIsUntouched reports whether the process of before serves on, and no other version has

@@ -29,7 +29,7 @@ type phase struct {
 	// storage.
 	guarantee string
 	// notes are the records that may be set. Beside them, advance writes down the step that is
-	// done, and noteBoot the boot of today, in whatever phase.
+	// done, and journalBoot the boot of today, in whatever phase.
 	notes    []about
 	next     []state.Phase // that may be entered
 	succeeds bool          // updates.yaml may name its success

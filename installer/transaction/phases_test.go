@@ -52,7 +52,7 @@ func TestNothingIsNotedThatTheTableDoesNotList(t *testing.T) {
 			tr := m.open(t, begun, nil)
 			tr.j.Phase = row.name
 			changed := false
-			err := tr.j.note(what, func(*state.Journal) { changed = true })
+			err := tr.j.journal(what, func(*state.Journal) { changed = true })
 			if allowed := slices.Contains(row.notes, what); allowed != changed || allowed != (err == nil) {
 				t.Errorf("the %s in the phase %q: changed %v, %v; allowed: %v", what, row.name, changed, err, allowed)
 			}
@@ -143,7 +143,7 @@ func TestNothingButTheTableDecidesOnPhases(t *testing.T) {
 		"undoSteps":        "an undoing that has put all back goes on with the agent",
 		"due":              "the same",
 		"enterRollingBack": "what is on a disk that is full still says begun, which means the same",
-		"noteBoot":         "a version that was not proven is not tried again after a boot",
+		"journalBoot":      "a version that was not proven is not tried again after a boot",
 		"undoAtBoot":       "an undoing that was begun knows why",
 		"finishUninstall":  "an uninstall of what was never enabled has no agent to release",
 	}

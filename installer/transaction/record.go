@@ -109,8 +109,8 @@ func (r *record) set(what about, change func(*state.Journal)) error {
 	return nil
 }
 
-// note is set, durably.
-func (r *record) note(what about, change func(*state.Journal)) error {
+// journal is set, durably.
+func (r *record) journal(what about, change func(*state.Journal)) error {
 	if err := r.set(what, change); err != nil {
 		return err
 	}
@@ -146,9 +146,9 @@ func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {
 	return cmp.Or(r.setAgent(state.AgentStopped), r.setVerdict(state.AgainstInterruption, reason))
 }
 
-// noteSecondWatch says that a recovery watches the new version: once.
-func (r *record) noteSecondWatch(yes bool) error {
-	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = yes })
+// journalSecondWatch says that a recovery watches the new version: once.
+func (r *record) journalSecondWatch(yes bool) error {
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.Again = yes })
 }
 
 // setOldServes says that the old process never stopped serving, and is left alone. A run
@@ -157,24 +157,24 @@ func (r *record) setOldServes(yes bool) error {
 	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = yes })
 }
 
-// noteOldStopped says that the old process, which never stopped serving, is about
+// journalOldStopped says that the old process, which never stopped serving, is about
 // to be stopped.
-func (r *record) noteOldStopped() error {
-	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
+func (r *record) journalOldStopped() error {
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
 }
 
-// noteOldFails says that the old version, put back, is not healthy, and why.
-func (r *record) noteOldFails(reason string) error {
-	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
+// journalOldFails says that the old version, put back, is not healthy, and why.
+func (r *record) journalOldFails(reason string) error {
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
 }
 
-// noteOver says that the old version was brought back and watched, so that what is
+// journalOver says that the old version was brought back and watched, so that what is
 // left is to write down how the transaction ended.
-func (r *record) noteOver() error {
+func (r *record) journalOver() error {
 	if r.Watch.Over {
 		return nil
 	}
-	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Over = true })
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.Over = true })
 }
 
 // setAgent says whether the agent is to run.
@@ -182,16 +182,16 @@ func (r *record) setAgent(s state.AgentState) error {
 	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.State = s })
 }
 
-// noteStarted says that an agent which was down was started by somebody, so that
+// journalStarted says that an agent which was down was started by somebody, so that
 // it is to run.
-func (r *record) noteStarted() error {
-	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.State = state.AgentRunning })
+func (r *record) journalStarted() error {
+	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.State = state.AgentRunning })
 }
 
-// noteBoot says that the host was booted since: what ran does not, and down, that
+// journalBoot says that the host was booted since: what ran does not, and down, that
 // systemd did not start the agent at this boot. A version that was not proven is
 // not tried again.
-func (r *record) noteBoot(id string, down bool) error {
+func (r *record) journalBoot(id string, down bool) error {
 	r.BootID = id
 	err := r.setOldServes(false)
 	if down {
@@ -206,29 +206,29 @@ func (r *record) noteBoot(id string, down bool) error {
 	return r.enter(rollingBack)
 }
 
-// noteReloadOwed says whether systemd still has to read the files that were
+// journalReloadOwed says whether systemd still has to read the files that were
 // changed.
-func (r *record) noteReloadOwed(owed bool) error {
-	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.ReloadOwed = owed })
+func (r *record) journalReloadOwed(owed bool) error {
+	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.ReloadOwed = owed })
 }
 
-// noteReconciled says that files of a proven version are about to be put back, so
+// journalReconciled says that files of a proven version are about to be put back, so
 // that the agent may be down.
-func (r *record) noteReconciled() error {
-	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.Start = true })
+func (r *record) journalReconciled() error {
+	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.Start = true })
 }
 
-// noteBackup says that the backup of the database is complete, and how to tell that it
+// journalBackup says that the backup of the database is complete, and how to tell that it
 // is still the one; second is the folder in which it has another name, if it has.
-func (r *record) noteBackup(sum backup.Sum, second string) error {
-	return r.note(aboutDatabase, func(j *state.Journal) {
+func (r *record) journalBackup(sum backup.Sum, second string) error {
+	return r.journal(aboutDatabase, func(j *state.Journal) {
 		j.Database.Taken, j.Database.Size, j.Database.CRC32C, j.Database.SecondDir = true, sum.Size, sum.CRC32C, second
 	})
 }
 
-// noteDatabaseAside says under which name the damaged database is kept.
-func (r *record) noteDatabaseAside(name string) error {
-	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Aside = name })
+// journalDatabaseAside says under which name the damaged database is kept.
+func (r *record) journalDatabaseAside(name string) error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Aside = name })
 }
 
 // setUntouched says that the database is what it was: there is nothing to put back.
@@ -241,12 +241,12 @@ func (r *record) setInTheWay(why string) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
 }
 
-// noteInTheWay is setInTheWay, durably: status tells it.
-func (r *record) noteInTheWay(why string) error {
+// journalInTheWay is setInTheWay, durably: status tells it.
+func (r *record) journalInTheWay(why string) error {
 	if r.Database.InTheWay == why {
 		return nil
 	}
-	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
 }
 
 // setRestored says whether the database is the old version's again, so that it is
@@ -255,29 +255,29 @@ func (r *record) setRestored(yes bool) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
 }
 
-// noteRestored is setRestored, durably, for an uninstall.
-func (r *record) noteRestored() error {
-	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
+// journalRestored is setRestored, durably, for an uninstall.
+func (r *record) journalRestored() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
 }
 
-// noteFound says, before an uninstall stops the agent, whether it ran in this boot.
-func (r *record) noteFound(s state.AgentState, boot string) error {
-	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.State, j.BootID = s, boot })
+// journalFound says, before an uninstall stops the agent, whether it ran in this boot.
+func (r *record) journalFound(s state.AgentState, boot string) error {
+	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.State, j.BootID = s, boot })
 }
 
-// noteTodayKept says that the database which an uninstall exchanges is backed up.
-func (r *record) noteTodayKept() error {
-	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
+// journalTodayKept says that the database which an uninstall exchanges is backed up.
+func (r *record) journalTodayKept() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
 }
 
-// noteAside says under which name that is kept which is about to be moved out of the way.
-func (r *record) noteAside(name string) error {
-	return r.note(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
+// journalAside says under which name that is kept which is about to be moved out of the way.
+func (r *record) journalAside(name string) error {
+	return r.journal(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
 }
 
-// notePackages says what of packages that are about to be removed is to stay.
-func (r *record) notePackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
-	return r.note(aboutPackages, func(j *state.Journal) {
+// journalPackages says what of packages that are about to be removed is to stay.
+func (r *record) journalPackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
+	return r.journal(aboutPackages, func(j *state.Journal) {
 		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Version, j.Packages.Noted = own, kept, unit, was, true
 	})
 }

@@ -63,7 +63,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return err
 	}
 	// It is watched once more and not again, so all that the watch needs is at hand.
-	if err := t.j.noteSecondWatch(true); err != nil {
+	if err := t.j.journalSecondWatch(true); err != nil {
 		return err
 	}
 	w := watchOf(t.j.To.ProgramsDir(), spec, sight)
@@ -82,7 +82,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("close the transaction to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
 	case outOfReach(err):
-		return errors.Join(t.leftOpen(err), t.j.noteSecondWatch(false))
+		return errors.Join(t.leftOpen(err), t.j.journalSecondWatch(false))
 	case !isUnhealthy:
 		return err
 	}

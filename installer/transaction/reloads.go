@@ -10,7 +10,7 @@ import (
 func (t *transaction) tellSystemd(ctx context.Context) error {
 	later, err := t.reloadOrLeave(ctx)
 	if later {
-		return t.j.noteReloadOwed(true)
+		return t.j.journalReloadOwed(true)
 	}
 	return wrap(err, "make systemd read the old unit: %w")
 }
@@ -34,5 +34,5 @@ func (t *transaction) settleReload(ctx context.Context) error {
 	if err := t.agent.DaemonReload(ctx); err != nil {
 		return fmt.Errorf("make systemd read the unit: %w", err)
 	}
-	return t.j.noteReloadOwed(false)
+	return t.j.journalReloadOwed(false)
 }

@@ -170,7 +170,7 @@ func (o takingOver) saveFromPackages(ctx context.Context) error {
 			unit = content
 		}
 	}
-	return o.t.j.notePackages(own, kept, unit, o.keepPackageVersion(ctx))
+	return o.t.j.journalPackages(own, kept, unit, o.keepPackageVersion(ctx))
 }
 
 // linksTo returns the links in a folder that lead to files of a package: its own script

@@ -34,7 +34,7 @@ func TestAStartOfAnAgentThatWasDownIsNoted(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			m := testMachine(t)
 			tr := m.open(t, rollingBack, func(j *state.Journal) { j.Agent.State = state.AgentStopped })
-			must(t, tr.undoing(false).noteIfStarted(Sight{Unit: tc.unit}))
+			must(t, tr.undoing(false).journalIfStarted(Sight{Unit: tc.unit}))
 			want := state.AgentStopped
 			if tc.noted {
 				want = state.AgentRunning

@@ -143,7 +143,7 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	}
 	var to string
 	if err == nil {
-		to, err = db.MoveAside("of-"+u.j.To.Version, u.now(), u.j.noteAside)
+		to, err = db.MoveAside("of-"+u.j.To.Version, u.now(), u.j.journalAside)
 	}
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return false, nil

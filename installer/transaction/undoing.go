@@ -137,7 +137,7 @@ func (u *undoing) stopAgent(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = u.noteIfStarted(sight)
+		err = u.journalIfStarted(sight)
 	}
 	if err == nil {
 		err = u.agent.Stop(ctx, atOnce)
@@ -176,7 +176,7 @@ func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
 
 // cannotGoBack leaves the new version whole, and has the record say why.
 func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
-	return errors.Join(err, u.j.noteInTheWay(err.Error()), u.keepNew(ctx))
+	return errors.Join(err, u.j.journalInTheWay(err.Error()), u.keepNew(ctx))
 }
 
 // exchanged reports whether the database may be that of the version that failed, and
@@ -186,14 +186,14 @@ func (u *undoing) exchanged() bool {
 	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
 }
 
-// noteIfStarted notes that an agent which was stopped, when the transaction began or by a
+// journalIfStarted notes that an agent which was stopped, when the transaction began or by a
 // person in the middle of the watch, has been started since: by then that is what
 // is wanted, and no stop of ours may be the last word. A job alone says nothing,
 // it may be one that stops the agent.
-func (u *undoing) noteIfStarted(s Sight) error {
+func (u *undoing) journalIfStarted(s Sight) error {
 	if u.j.Agent.State != state.AgentStopped || !s.Running() && s.ActiveState != "activating" {
 		return nil
 	}
 	u.log.Info("the agent was started meanwhile: it will run again once the old version is back")
-	return u.j.noteStarted()
+	return u.j.journalStarted()
 }

@@ -16,7 +16,7 @@ func (t *transaction) reason() string {
 // undo undoes the steps, from the journal alone, and closes the transaction. It can be
 // cut off anywhere and begun again.
 func (t *transaction) undo(ctx context.Context) error {
-	if err := t.noteIfBooted(ctx); err != nil {
+	if err := t.journalIfBooted(ctx); err != nil {
 		return err
 	}
 	if sight, err := t.agent.Look(ctx); err == nil {
@@ -39,7 +39,7 @@ func (t *transaction) undo(ctx context.Context) error {
 func (t *transaction) closeUndone(ctx context.Context) error {
 	c, lost, err := t.config()
 	if err != nil {
-		return errors.Join(err, t.j.noteOver())
+		return errors.Join(err, t.j.journalOver())
 	}
 	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
 		t.recordUndone(&c.Status)

@@ -64,7 +64,7 @@ func (f file) without(call *ast.CallExpr) (kind, text string) {
 
 // recorded reports whether a call writes the journal.
 func recorded(name string) bool {
-	return name == "enter" || name == "advance" || name == "enterProven" || strings.HasPrefix(name, "note") && name != "note" && !strings.HasPrefix(name, "noteIf")
+	return name == "enter" || name == "advance" || name == "enterProven" || strings.HasPrefix(name, "journal") && name != "journal" && !strings.HasPrefix(name, "journalIf")
 }
 
 // recordOf is the journal of what a call is made on.

@@ -36,7 +36,7 @@ var pairs = []pair{
 	{"installer/transaction/commit.go", "finish", "Save", "LinkUpdater"},
 	{"installer/transaction/commit.go", "finish", "Save", "close"},
 	{"installer/transaction/commit.go", "finish", "LinkUpdater", "close"},
-	{"installer/transaction/commit.go", "reconcile", "noteReconciled", "Repair"},
+	{"installer/transaction/commit.go", "reconcile", "journalReconciled", "Repair"},
 
 	// Another updater: its timer is stopped while systemd knows it, and ours is on once
 	// its files are gone.
