@@ -45,7 +45,7 @@ func (t *advancing) prepare(ctx context.Context) error {
 	}
 	if err == nil {
 		t.awaitMounts(p.Database)
-		t.t.j = newRecord(t.t.m.Host.Paths.Journal(), j)
+		t.t.j = newOpenJournal(t.t.m.Host.Paths.Journal(), j)
 		err = t.t.j.enter(begun)
 	}
 	if err == nil {

@@ -61,7 +61,7 @@ func functions(t *testing.T) map[string]function {
 						does.notes = append(does.notes, n.Name)
 					}
 				case *ast.SelectorExpr:
-					if part := parts[n.Sel.Name]; part != "" && typeName(info.TypeOf(n.X)) == "record" {
+					if part := parts[n.Sel.Name]; part != "" && typeName(info.TypeOf(n.X)) == "openJournal" {
 						does.reads = append(does.reads, part)
 					}
 				}

@@ -64,7 +64,7 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 
 // retold is the record of such a transaction, written again. A journal that cannot be read is
 // kept aside for it, and nothing that it says is believed.
-func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) {
+func (m *Machine) retold(ctx context.Context, unreadable bool) (*openJournal, error) {
 	j, err := m.retell(ctx)
 	m.warn(err, "the journal of a transaction is lost and cannot be written again")
 	if err != nil || j == nil {
@@ -83,7 +83,7 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 	if j.To == *j.From {
 		next = rollingBack
 	}
-	r := newRecord(m.Host.Paths.Journal(), j)
+	r := newOpenJournal(m.Host.Paths.Journal(), j)
 	return r, r.enter(next)
 }
 

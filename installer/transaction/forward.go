@@ -22,7 +22,7 @@ import (
 // doing is a transaction whose steps are done. It has the record, the request, and doors to the host, to
 // the agent and to its database, each as wide as the steps need it.
 type doing struct {
-	j   *record
+	j   *openJournal
 	req checked
 
 	agent  agentForward

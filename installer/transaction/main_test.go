@@ -46,7 +46,7 @@ func (m *Machine) open(t *testing.T, p state.Phase, change func(*state.Journal))
 	}
 	must(t, os.MkdirAll(m.Host.Paths.Versions(), 0o755))
 	must(t, j.Save(m.Host.Paths.Journal()))
-	return &transaction{m: m, agent: absent{}, j: newRecord(m.Host.Paths.Journal(), j)}
+	return &transaction{m: m, agent: absent{}, j: newOpenJournal(m.Host.Paths.Journal(), j)}
 }
 
 func writeFile(t *testing.T, path, content string) {

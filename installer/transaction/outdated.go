@@ -19,7 +19,7 @@ import (
 // agent a database of long ago. Only what updates.yaml says for certain counts: that it names
 // a success, or a transaction that was undone, which is another one and later than the last
 // thing that this one found there.
-func (m *Machine) outdated(j *record) bool {
+func (m *Machine) outdated(j *openJournal) bool {
 	c, err := m.FreshConfig()
 	last := c.Status.LastUpdate
 	if err != nil || last == nil || j.Config == "" || last.Transaction == j.ID {
@@ -37,7 +37,7 @@ func (m *Machine) outdated(j *record) bool {
 }
 
 // setOutdatedAside keeps such a journal aside.
-func (m *Machine) setOutdatedAside(j *record) error {
+func (m *Machine) setOutdatedAside(j *openJournal) error {
 	to := fmt.Sprintf("%s.outdated-%s", j.path, m.Now().UTC().Format("20060102T150405Z"))
 	m.Host.Log.Warn("the journal is of a transaction that another one followed; it is kept aside, and nothing is done by it",
 		"to", j.To.String(), "begun", j.Started, "aside", to)
@@ -49,7 +49,7 @@ func (m *Machine) setOutdatedAside(j *record) error {
 // middle of a transaction. Its database is of then, and nothing is moved on its word. A time says
 // nothing, for copies keep or lose times; a link alone says nothing, either, for whoever put that in the
 // way of an open transaction has not put a unit there.
-func (m *Machine) leftBehind(j *record) bool {
+func (m *Machine) leftBehind(j *openJournal) bool {
 	if j.Uninstall != nil || host.AgentLinkIsBack(j.Links) {
 		return false
 	}
@@ -75,7 +75,7 @@ func (m *Machine) leftBehind(j *record) bool {
 
 // setCopyAside keeps such a journal aside. The transaction has an outcome from then on: nobody tells it
 // again by its backup.
-func (m *Machine) setCopyAside(j *record) error {
+func (m *Machine) setCopyAside(j *openJournal) error {
 	c, err := m.FreshConfig()
 	if err != nil {
 		return failure.Unchanged("%w", err)

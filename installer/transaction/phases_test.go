@@ -186,15 +186,15 @@ func TestNothingButTheTableDecidesOnPhases(t *testing.T) {
 	}
 }
 
-// Only record.go writes in the journal of an open transaction.
+// Only openjournal.go writes in the journal of an open transaction.
 func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 	sources(t, "..", func(path string, set *token.FileSet, f *ast.File) {
-		if filepath.Base(path) == "record.go" {
+		if filepath.Base(path) == "openjournal.go" {
 			return
 		}
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
-			if ok && fn.Recv != nil && text(set, fn.Recv.List[0].Type) == "*record" {
+			if ok && fn.Recv != nil && text(set, fn.Recv.List[0].Type) == "*openJournal" {
 				t.Errorf("%s: %s is not beside the other methods of the record", path, fn.Name.Name)
 			}
 		}
@@ -232,7 +232,7 @@ func recordsOf(set *token.FileSet, d ast.Decl) map[string]bool {
 		switch n := n.(type) {
 		case *ast.Field:
 			for _, name := range n.Names {
-				found[name.Name] = found[name.Name] || text(set, n.Type) == "*record"
+				found[name.Name] = found[name.Name] || text(set, n.Type) == "*openJournal"
 			}
 		case *ast.AssignStmt:
 			call, ok := n.Rhs[0].(*ast.CallExpr)
@@ -241,7 +241,7 @@ func recordsOf(set *token.FileSet, d ast.Decl) map[string]bool {
 			}
 			of := text(set, call.Fun)
 			of = of[strings.LastIndex(of, ".")+1:]
-			if name, ok := n.Lhs[0].(*ast.Ident); ok && slices.Contains([]string{"newRecord", "load", "loadOrSetAside", "retold"}, of) {
+			if name, ok := n.Lhs[0].(*ast.Ident); ok && slices.Contains([]string{"newOpenJournal", "load", "loadOrSetAside", "retold"}, of) {
 				found[name.Name] = true
 			}
 		}

@@ -157,7 +157,7 @@ func (m *Machine) CheckReadable() error {
 	return nil
 }
 
-func (m *Machine) loadOrSetAside(ctx context.Context) (*record, error) {
+func (m *Machine) loadOrSetAside(ctx context.Context) (*openJournal, error) {
 	j, err := load(m.Host.Paths.Journal())
 	if j != nil && m.outdated(j) {
 		return nil, m.setOutdatedAside(j)

@@ -45,7 +45,7 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	if err := m.suitRescuer(ctx, j); err != nil {
 		return fmt.Errorf("%w; %s", err, StaysAsItIs(c))
 	}
-	t.j = newRecord(m.Host.Paths.Journal(), j)
+	t.j = newOpenJournal(m.Host.Paths.Journal(), j)
 	if replace {
 		if err := t.holdOthers(ctx, state.LockPatience); err != nil {
 			return err

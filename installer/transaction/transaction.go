@@ -16,7 +16,7 @@ import (
 type transaction struct {
 	m     *Machine
 	agent Agent
-	j     *record
+	j     *openJournal
 	// db is the agent's database, once it was opened: see database.
 	db *backup.Database
 	// took are the durations of the steps that this process has done.

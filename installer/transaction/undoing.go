@@ -17,7 +17,7 @@ import (
 // undoing is a transaction on its way back. It has the record, and doors to the host, to the agent and
 // to its database, each as wide as the steps back need it; nothing of the way forward.
 type undoing struct {
-	j    *record
+	j    *openJournal
 	boot bool  // files only: the agent has not been started yet
 	err  error // all that failed
 	// kept: the database could not go back, so the new version stays whole.

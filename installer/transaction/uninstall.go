@@ -60,7 +60,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if err := c.Save(m.Host.Paths.Config()); err != nil {
 		return err
 	}
-	t.j = newRecord(m.Host.Paths.Journal(), j)
+	t.j = newOpenJournal(m.Host.Paths.Journal(), j)
 	if c.Spec.ActiveVersion != "" {
 		if err := t.j.enter(uninstalling); err != nil {
 			return err

@@ -11,21 +11,21 @@ import (
 	"teleport-update/internal/version"
 )
 
-// record is the journal of one open transaction, and the only way to write in it:
+// openJournal is the journal of one open transaction, and the only way to write in it:
 // nothing is entered or noted that the row of its phase does not list.
-type record struct {
+type openJournal struct {
 	state.Journal
 	path string
 	save func(*state.Journal) error // durably
 }
 
-func newRecord(path string, j *state.Journal) *record {
-	return &record{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
+func newOpenJournal(path string, j *state.Journal) *openJournal {
+	return &openJournal{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
 }
 
 // load reads the record of the open transaction; nil when there is none. Any error
 // is a *state.JournalError.
-func load(path string) (*record, error) {
+func load(path string) (*openJournal, error) {
 	j, err := state.LoadJournal(path)
 	if j == nil || err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func load(path string) (*record, error) {
 	if j.Reached != "" && !slices.ContainsFunc(steps(), func(s step) bool { return s.name == j.Reached }) {
 		return nil, unknown(j, fmt.Sprintf("the journal %s names an unknown step %q", path, j.Reached))
 	}
-	return newRecord(path, j), nil
+	return newOpenJournal(path, j), nil
 }
 
 // unknown is a journal that says what this program does not know. A newer program that did not
@@ -53,7 +53,7 @@ func unknown(j *state.Journal, what string) error {
 
 // enter writes a phase down, durably, before what it stands for is done. After an
 // error the transaction is in the phase that it was in.
-func (r *record) enter(p state.Phase) error {
+func (r *openJournal) enter(p state.Phase) error {
 	row, _ := phaseOf(r.Phase)
 	if !slices.Contains(row.next, p) {
 		return fmt.Errorf("write the journal: the phase %q cannot follow %q", p, r.Phase)
@@ -69,7 +69,7 @@ func (r *record) enter(p state.Phase) error {
 
 // advance notes that a step is done, durably where another phase begins with that.
 // After an error it counts as not done.
-func (r *record) advance(s step) error {
+func (r *openJournal) advance(s step) error {
 	before := r.Reached
 	r.Reached = s.name
 	if s.enters == "" {
@@ -83,7 +83,7 @@ func (r *record) advance(s step) error {
 }
 
 // enterReplacing notes what is removed with the phase in which it is.
-func (r *record) enterReplacing(files []state.LinkChange) error {
+func (r *openJournal) enterReplacing(files []state.LinkChange) error {
 	if err := r.set(aboutReplaced, func(j *state.Journal) { j.Replaced = files }); err != nil {
 		return err
 	}
@@ -91,16 +91,16 @@ func (r *record) enterReplacing(files []state.LinkChange) error {
 }
 
 // setEnabledBy says how the agent is enabled when a version is proven.
-func (r *record) setEnabledBy(links []string) error {
+func (r *openJournal) setEnabledBy(links []string) error {
 	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.EnabledBy = links })
 }
 
 // assume is enter without the write, for a disk that has no room for it.
-func (r *record) assume(p state.Phase) { r.Phase = p }
+func (r *openJournal) assume(p state.Phase) { r.Phase = p }
 
 // set changes what the phase allows to be changed. It is written down with the
 // next entry.
-func (r *record) set(what about, change func(*state.Journal)) error {
+func (r *openJournal) set(what about, change func(*state.Journal)) error {
 	row, _ := phaseOf(r.Phase)
 	if !slices.Contains(row.notes, what) {
 		return fmt.Errorf("write the journal: nothing is noted about the %s in the phase %q", what, r.Phase)
@@ -110,7 +110,7 @@ func (r *record) set(what about, change func(*state.Journal)) error {
 }
 
 // journal is set, durably.
-func (r *record) journal(what about, change func(*state.Journal)) error {
+func (r *openJournal) journal(what about, change func(*state.Journal)) error {
 	if err := r.set(what, change); err != nil {
 		return err
 	}
@@ -118,22 +118,22 @@ func (r *record) journal(what about, change func(*state.Journal)) error {
 }
 
 // flush writes down what was set, without an entry.
-func (r *record) flush() error { return r.save(&r.Journal) }
+func (r *openJournal) flush() error { return r.save(&r.Journal) }
 
 // setVerdict says why the transaction is undone. It is written down when that
 // begins.
-func (r *record) setVerdict(against state.Against, reason string) error {
+func (r *openJournal) setVerdict(against state.Against, reason string) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict = state.Verdict{Reason: reason, Against: against} })
 }
 
 // setErrorCode adds to the verdict how clusters know its reason.
-func (r *record) setErrorCode(code int) error {
+func (r *openJournal) setErrorCode(code int) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict.ErrorCode = code })
 }
 
 // setUnhealthy is setVerdict for a version that was not healthy, with what its watch
 // found out besides.
-func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {
+func (r *openJournal) setUnhealthy(reason string, u *health.UnhealthyError) error {
 	err := r.setOldServes(u.OldServes)
 	if u.Prevented != nil {
 		return cmp.Or(err, r.setVerdict(state.AgainstCircumstances, reason))
@@ -147,30 +147,30 @@ func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {
 }
 
 // journalSecondWatch says that a recovery watches the new version: once.
-func (r *record) journalSecondWatch(yes bool) error {
+func (r *openJournal) journalSecondWatch(yes bool) error {
 	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.Again = yes })
 }
 
 // setOldServes says that the old process never stopped serving, and is left alone. A run
 // that is killed before it is written down finds it out again.
-func (r *record) setOldServes(yes bool) error {
+func (r *openJournal) setOldServes(yes bool) error {
 	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = yes })
 }
 
 // journalOldStopped says that the old process, which never stopped serving, is about
 // to be stopped.
-func (r *record) journalOldStopped() error {
+func (r *openJournal) journalOldStopped() error {
 	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
 }
 
 // journalOldFails says that the old version, put back, is not healthy, and why.
-func (r *record) journalOldFails(reason string) error {
+func (r *openJournal) journalOldFails(reason string) error {
 	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
 }
 
 // journalOver says that the old version was brought back and watched, so that what is
 // left is to write down how the transaction ended.
-func (r *record) journalOver() error {
+func (r *openJournal) journalOver() error {
 	if r.Watch.Over {
 		return nil
 	}
@@ -178,20 +178,20 @@ func (r *record) journalOver() error {
 }
 
 // setAgent says whether the agent is to run.
-func (r *record) setAgent(s state.AgentState) error {
+func (r *openJournal) setAgent(s state.AgentState) error {
 	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.State = s })
 }
 
 // journalStarted says that an agent which was down was started by somebody, so that
 // it is to run.
-func (r *record) journalStarted() error {
+func (r *openJournal) journalStarted() error {
 	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.State = state.AgentRunning })
 }
 
 // journalBoot says that the host was booted since: what ran does not, and down, that
 // systemd did not start the agent at this boot. A version that was not proven is
 // not tried again.
-func (r *record) journalBoot(id string, down bool) error {
+func (r *openJournal) journalBoot(id string, down bool) error {
 	r.BootID = id
 	err := r.setOldServes(false)
 	if down {
@@ -208,41 +208,41 @@ func (r *record) journalBoot(id string, down bool) error {
 
 // journalReloadOwed says whether systemd still has to read the files that were
 // changed.
-func (r *record) journalReloadOwed(owed bool) error {
+func (r *openJournal) journalReloadOwed(owed bool) error {
 	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.ReloadOwed = owed })
 }
 
 // journalReconciled says that files of a proven version are about to be put back, so
 // that the agent may be down.
-func (r *record) journalReconciled() error {
+func (r *openJournal) journalReconciled() error {
 	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.Start = true })
 }
 
 // journalBackup says that the backup of the database is complete, and how to tell that it
 // is still the one; second is the folder in which it has another name, if it has.
-func (r *record) journalBackup(sum backup.Sum, second string) error {
+func (r *openJournal) journalBackup(sum backup.Sum, second string) error {
 	return r.journal(aboutDatabase, func(j *state.Journal) {
 		j.Database.Taken, j.Database.Size, j.Database.CRC32C, j.Database.SecondDir = true, sum.Size, sum.CRC32C, second
 	})
 }
 
 // journalDatabaseAside says under which name the damaged database is kept.
-func (r *record) journalDatabaseAside(name string) error {
+func (r *openJournal) journalDatabaseAside(name string) error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Aside = name })
 }
 
 // setUntouched says that the database is what it was: there is nothing to put back.
-func (r *record) setUntouched() error {
+func (r *openJournal) setUntouched() error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
 }
 
 // setInTheWay says why the database cannot go back as yet; empty, that it can.
-func (r *record) setInTheWay(why string) error {
+func (r *openJournal) setInTheWay(why string) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
 }
 
 // journalInTheWay is setInTheWay, durably: status tells it.
-func (r *record) journalInTheWay(why string) error {
+func (r *openJournal) journalInTheWay(why string) error {
 	if r.Database.InTheWay == why {
 		return nil
 	}
@@ -251,39 +251,39 @@ func (r *record) journalInTheWay(why string) error {
 
 // setRestored says whether the database is the old version's again, so that it is
 // not restored a second time, over what was written since.
-func (r *record) setRestored(yes bool) error {
+func (r *openJournal) setRestored(yes bool) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
 }
 
 // journalRestored is setRestored, durably, for an uninstall.
-func (r *record) journalRestored() error {
+func (r *openJournal) journalRestored() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
 }
 
 // journalFound says, before an uninstall stops the agent, whether it ran in this boot.
-func (r *record) journalFound(s state.AgentState, boot string) error {
+func (r *openJournal) journalFound(s state.AgentState, boot string) error {
 	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.State, j.BootID = s, boot })
 }
 
 // journalTodayKept says that the database which an uninstall exchanges is backed up.
-func (r *record) journalTodayKept() error {
+func (r *openJournal) journalTodayKept() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
 }
 
 // journalAside says under which name that is kept which is about to be moved out of the way.
-func (r *record) journalAside(name string) error {
+func (r *openJournal) journalAside(name string) error {
 	return r.journal(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
 }
 
 // journalPackages says what of packages that are about to be removed is to stay.
-func (r *record) journalPackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
+func (r *openJournal) journalPackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
 	return r.journal(aboutPackages, func(j *state.Journal) {
 		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Version, j.Packages.Noted = own, kept, unit, was, true
 	})
 }
 
 // reached reports whether a step was done, whatever came after it.
-func (r *record) reached(name string) bool {
+func (r *openJournal) reached(name string) bool {
 	index := func(name string) int {
 		return slices.IndexFunc(steps(), func(s step) bool { return s.name == name })
 	}
