@@ -280,37 +280,37 @@ func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int,
 	return code, true, err
 }
 
-// untold is an agent that nobody can look at or tell anything: each call ends with why,
+// noAgent is an agent that nobody can look at or command: each call ends with why,
 // which is nil where there is nobody to tell.
-type untold struct{ why error }
+type noAgent struct{ why error }
 
-func (untold) Close()                                                 {}
-func (untold) RemoveEnded(context.Context)                            {}
-func (u untold) Blockers(context.Context, Sight) ([]string, error)    { return nil, u.why }
-func (u untold) StartOther(context.Context, string) error             { return u.why }
-func (u untold) ActiveOf(context.Context, []string) ([]string, error) { return nil, u.why }
-func (u untold) Look(context.Context) (Sight, error)                  { return Sight{}, u.why }
-func (u untold) Unit(context.Context, string) (systemd.Unit, error)   { return systemd.Unit{}, u.why }
-func (u untold) Stopping(context.Context) (bool, error)               { return false, u.why }
-func (u untold) Stop(context.Context, manner) error                   { return u.why }
-func (u untold) DaemonReload(context.Context) error                   { return u.why }
-func (u untold) ResetFailed(context.Context) error                    { return u.why }
-func (u untold) Start(context.Context) error                          { return u.why }
-func (u untold) Restart(context.Context) error                        { return u.why }
-func (u untold) Disable(context.Context) error                        { return u.why }
-func (u untold) StartTimer(context.Context, string, bool) error       { return u.why }
-func (u untold) StopTimer(context.Context, string) error              { return u.why }
-func (u untold) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
+func (noAgent) Close()                                                 {}
+func (noAgent) RemoveEnded(context.Context)                            {}
+func (u noAgent) Blockers(context.Context, Sight) ([]string, error)    { return nil, u.why }
+func (u noAgent) StartOther(context.Context, string) error             { return u.why }
+func (u noAgent) ActiveOf(context.Context, []string) ([]string, error) { return nil, u.why }
+func (u noAgent) Look(context.Context) (Sight, error)                  { return Sight{}, u.why }
+func (u noAgent) Unit(context.Context, string) (systemd.Unit, error)   { return systemd.Unit{}, u.why }
+func (u noAgent) Stopping(context.Context) (bool, error)               { return false, u.why }
+func (u noAgent) Stop(context.Context, manner) error                   { return u.why }
+func (u noAgent) DaemonReload(context.Context) error                   { return u.why }
+func (u noAgent) ResetFailed(context.Context) error                    { return u.why }
+func (u noAgent) Start(context.Context) error                          { return u.why }
+func (u noAgent) Restart(context.Context) error                        { return u.why }
+func (u noAgent) Disable(context.Context) error                        { return u.why }
+func (u noAgent) StartTimer(context.Context, string, bool) error       { return u.why }
+func (u noAgent) StopTimer(context.Context, string) error              { return u.why }
+func (u noAgent) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
 	return health.Outcome{}, u.why
 }
-func (u untold) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
+func (u noAgent) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, u.why
 }
 
 // absent is the agent where no systemd runs: an image build, a chroot, a plain
 // container. Files are changed there, and nobody is told. Nothing is known of it,
 // so nobody wants it to run (see AgentState.Wanted), and nothing is proven.
-type absent struct{ untold }
+type absent struct{ noAgent }
 
 func (absent) Look(context.Context) (Sight, error) { return Sight{State: state.AgentUnknown}, nil }
 func (absent) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
@@ -320,7 +320,7 @@ func (absent) Prove(context.Context, health.Means, health.Watch) (health.Outcome
 // unreachable is the agent where systemd runs and does not answer. It is only for
 // the recovery at boot, which puts files back all the same: on a host that is up,
 // whoever cannot ask has to come back. Each call fails.
-type unreachable struct{ untold }
+type unreachable struct{ noAgent }
 
 // asFound is how a transaction found the agent.
 func (s Sight) asFound() state.Agent {

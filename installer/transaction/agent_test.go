@@ -78,7 +78,7 @@ func TestHealthWindow(t *testing.T) {
 
 func TestEachCallOfAnUnreachableSystemdFails(t *testing.T) {
 	why := errors.New("it does not answer")
-	agent := reflect.ValueOf(unreachable{untold{why}})
+	agent := reflect.ValueOf(unreachable{noAgent{why}})
 	calls := reflect.TypeFor[Agent]()
 	for n := range calls.NumMethod() {
 		name, call := calls.Method(n).Name, agent.MethodByName(calls.Method(n).Name)

@@ -56,17 +56,17 @@ func (t *transaction) finish(ctx context.Context) error {
 		return fmt.Errorf("keep what was here before: %w", err)
 	}
 	if c.Active() != t.j.To.Release {
-		t.tellForeignUpdater(tree)
+		t.logForeignUpdater(tree)
 	}
 	// A file of a person's may have named the version before there was any.
 	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
 		t.commitTo(&c)
 		c.Status.ActiveSchema = t.m.digestNow(ctx)
-		t.tellDown(ctx, c.Status.LastUpdate)
+		t.describeDown(ctx, c.Status.LastUpdate)
 	}
 	if fresh || lost {
-		t.tellBesides(c.Status.LastUpdate, lost)
+		t.describeAside(c.Status.LastUpdate, lost)
 	}
 	if fresh || lost || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
 		c.Status.PackagesLeft = left
@@ -101,9 +101,9 @@ func (t *transaction) warnOfClosedFolders(tree versions.Tree) {
 	}
 }
 
-// tellForeignUpdater says, once for each version, why the release's updater is not
+// logForeignUpdater says, once for each version, why the release's updater is not
 // used.
-func (t *transaction) tellForeignUpdater(tree versions.Tree) {
+func (t *transaction) logForeignUpdater(tree versions.Tree) {
 	u, ok := tree.Updater()
 	if ok && !u.Ours {
 		t.m.Host.Log.Info("the release carries another program named "+host.UpdaterName+"; it is neither linked nor run", "file", u.Path)
@@ -188,7 +188,7 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 	if err := t.m.Host.Reenable(disabled); err != nil {
 		return fmt.Errorf("enable the agent again: %w", err)
 	}
-	return t.tellSystemd(ctx)
+	return t.reloadSystemd(ctx)
 }
 
 // reconcileAtBoot sees that the agent finds what it is started from, in case it

@@ -87,8 +87,8 @@ func (t *transaction) startDependents(ctx context.Context) {
 	}
 }
 
-// tellDown adds to the last outcome which dependents are down.
-func (t *transaction) tellDown(ctx context.Context, last *state.LastUpdate) {
+// describeDown adds to the last outcome which dependents are down.
+func (t *transaction) describeDown(ctx context.Context, last *state.LastUpdate) {
 	if last == nil || t.bootedSince(ctx) {
 		return
 	}

@@ -115,7 +115,7 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	}
 	agent, err := m.Connect(ctx)
 	if errors.Is(err, systemd.ErrUnreachable) {
-		agent, err = unreachable{untold{err}}, nil
+		agent, err = unreachable{noAgent{err}}, nil
 	}
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 func recoveries() map[recovery]func(*transaction, context.Context) error {
 	return map[recovery]func(*transaction, context.Context) error{
 		putsFilesBack: (*transaction).undoAtBoot, undoesIt: (*transaction).undoUnknown, watchesAgain: (*transaction).watchAgain,
-		undoesTheRest: (*transaction).undoAndTell, leavesFiles: (*transaction).leave, seesOldRun: (*transaction).undoAndTell,
+		undoesTheRest: (*transaction).undoAndLog, leavesFiles: (*transaction).leave, seesOldRun: (*transaction).undoAndLog,
 		seesFilesThere: (*transaction).reconcileAtBoot, commits: (*transaction).finish, replacesRest: (*transaction).finish,
 		releasesFiles: (*transaction).releaseAtBoot, uninstallsRest: (*transaction).uninstallAgain,
 	}
@@ -25,11 +25,11 @@ func (t *transaction) undoUnknown(ctx context.Context) error {
 	if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
 		return err
 	}
-	return t.undoAndTell(ctx)
+	return t.undoAndLog(ctx)
 }
 
-// undoAndTell is not cut short by what cut the transaction short.
-func (t *transaction) undoAndTell(ctx context.Context) error {
+// undoAndLog is not cut short by what cut the transaction short.
+func (t *transaction) undoAndLog(ctx context.Context) error {
 	err := t.undo(context.WithoutCancel(ctx))
 	if errors.Is(err, health.ErrHostStopping) {
 		return errNeedsBoot
@@ -90,7 +90,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if err := t.j.setUnhealthy(err.Error(), unhealthy); err != nil {
 		return err
 	}
-	return t.undoAndTell(ctx)
+	return t.undoAndLog(ctx)
 }
 
 // leave is for phases in which nothing about the files is open.

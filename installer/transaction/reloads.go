@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,
+// reloadSystemd makes systemd read the unit. At a boot at which it cannot be reached,
 // the first tick does.
-func (t *transaction) tellSystemd(ctx context.Context) error {
+func (t *transaction) reloadSystemd(ctx context.Context) error {
 	later, err := t.reloadOrLeave(ctx)
 	if later {
 		return t.j.journalReloadOwed(true)

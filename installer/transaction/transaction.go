@@ -60,9 +60,9 @@ func (t *transaction) found() (state.Config, error) {
 
 const lostConfig = "updates.yaml was missing or empty and is written again from what the transaction began with"
 
-// tellBesides has status say of the last transaction that the configuration was lost and
+// describeAside has status say of the last transaction that the configuration was lost and
 // written again, and name what is kept aside.
-func (t *transaction) tellBesides(last *state.LastUpdate, lost bool) {
+func (t *transaction) describeAside(last *state.LastUpdate, lost bool) {
 	if last == nil {
 		return
 	}

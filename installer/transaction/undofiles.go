@@ -20,7 +20,7 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 		err = host.RestoreUnit(u.j.Unit)
 	}
 	u.restoreReport()
-	return errors.Join(wrap(err, "put the agent's unit back: %w"), u.reloads.tellSystemd(ctx))
+	return errors.Join(wrap(err, "put the agent's unit back: %w"), u.reloads.reloadSystemd(ctx))
 }
 
 // restoreReport has the agent report to its cluster what it did before: nothing, if the
@@ -89,5 +89,5 @@ func (u *undoing) placeNew(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep version %s: %w", u.j.To, err)
 	}
-	return u.reloads.tellSystemd(ctx)
+	return u.reloads.reloadSystemd(ctx)
 }

@@ -63,7 +63,7 @@ type otherUnits interface {
 
 // reloads have systemd read its files, now or once it can be reached.
 type reloads interface {
-	tellSystemd(ctx context.Context) error
+	reloadSystemd(ctx context.Context) error
 	settleReload(ctx context.Context) error
 }
 

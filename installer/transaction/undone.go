@@ -43,8 +43,8 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	}
 	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
 		t.recordUndone(&c.Status)
-		t.tellDown(ctx, c.Status.LastUpdate)
-		t.tellBesides(c.Status.LastUpdate, lost)
+		t.describeDown(ctx, c.Status.LastUpdate)
+		t.describeAside(c.Status.LastUpdate, lost)
 	}
 	if t.j.OwnUnits.Fresh {
 		if err := t.m.Host.RemoveUnits(ctx, t.agent); err != nil {

@@ -51,7 +51,7 @@ var pairs = []pair{
 	// Back: the journal says so first; then the steps backwards, with that they are
 	// back; the outcome before the journal goes.
 	{"installer/transaction/undo.go", "undoSteps", "enterRollingBack", "undo"},
-	{"installer/transaction/undofiles.go", "restoreUnit", "RestoreUnit", "tellSystemd"},
+	{"installer/transaction/undofiles.go", "restoreUnit", "RestoreUnit", "reloadSystemd"},
 	{"installer/transaction/undone.go", "closeUndone", "RemoveUnits", "Save"},
 	{"installer/transaction/undone.go", "closeUndone", "ForgetFirst", "Save"},
 	{"installer/transaction/undone.go", "closeUndone", "Save", "close"},
