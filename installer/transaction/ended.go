@@ -19,9 +19,9 @@ import (
 // than the last outcome, for each transaction that ends writes down how, in updates.yaml and in
 // the history.
 
-// retellWithin is how long ago the backup of such a transaction may have been taken: an older
+// rebuildWithin is how long ago the backup of such a transaction may have been taken: an older
 // one is no database to go back to without a journal that says so.
-const retellWithin = 24 * time.Hour
+const rebuildWithin = 24 * time.Hour
 
 // leaving returns the version that a transaction is from: the active one, or where updates.yaml is
 // lost, too, and names none, the one whose backup has its second name, which it has as long as the
@@ -62,10 +62,10 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Host.Paths.History()).Ended, ended)
 }
 
-// retold is the record of such a transaction, written again. A journal that cannot be read is
+// rebuiltJournal is the record of such a transaction, written again. A journal that cannot be read is
 // kept aside for it, and nothing that it says is believed.
-func (m *Machine) retold(ctx context.Context, unreadable bool) (*openJournal, error) {
-	j, err := m.retell(ctx)
+func (m *Machine) rebuiltJournal(ctx context.Context, unreadable bool) (*openJournal, error) {
+	j, err := m.rebuildJournal(ctx)
 	m.warn(err, "the journal of a transaction is lost and cannot be written again")
 	if err != nil || j == nil {
 		return nil, nil
@@ -87,19 +87,19 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*openJournal, er
 	return r, r.enter(next)
 }
 
-// retell makes the journal of such a transaction again. Where links still lead to a version that
+// rebuildJournal makes the journal of such a transaction again. Where links still lead to a version that
 // no outcome names, that is watched once more, and undone if it is not healthy, as after
 // any other cut. Where they are back and the agent is down, the rest of an undoing is left,
 // whatever the version was called: it is told as a transaction to the active one. Nil where
 // there is no such transaction.
-func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
+func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	c, err := m.FreshConfig()
 	lost := errors.Is(err, state.ErrEmpty)
 	if err != nil && !lost {
 		return nil, nil // whoever needs the file says so
 	}
 	from, made, ok := m.begunFrom(c)
-	if age := m.Now().Sub(made); !ok || age < 0 || age > retellWithin {
+	if age := m.Now().Sub(made); !ok || age < 0 || age > rebuildWithin {
 		return nil, nil
 	}
 	to, ok := m.linkedTo()
@@ -144,7 +144,7 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 			return nil, err
 		}
 	}
-	if err := m.retellDatabase(ctx, agent, j, from); err != nil {
+	if err := m.rebuildDatabasePlan(ctx, agent, j, from); err != nil {
 		return nil, err
 	}
 	return j, nil
@@ -162,8 +162,8 @@ func (m *Machine) linkedTo() (versions.Tree, bool) {
 	return to, ok && err == nil
 }
 
-// retellDatabase has the journal tell of the backup that the transaction took.
-func (m *Machine) retellDatabase(ctx context.Context, agent Agent, j *state.Journal, from versions.Tree) (err error) {
+// rebuildDatabasePlan has the journal tell of the backup that the transaction took.
+func (m *Machine) rebuildDatabasePlan(ctx context.Context, agent Agent, j *state.Journal, from versions.Tree) (err error) {
 	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
 	if second := m.Host.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {
 		j.Database.SecondDir = second
@@ -216,7 +216,7 @@ func (m *Machine) unreadableName() string {
 // it stays as long as such a transaction could be told again.
 func (m *Machine) dropLeftover() {
 	dir := m.Host.Paths.Rollback()
-	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < retellWithin {
+	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < rebuildWithin {
 		m.Host.Log.Warn("the backup of a transaction whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
 		return
 	}

@@ -241,7 +241,7 @@ func recordsOf(set *token.FileSet, d ast.Decl) map[string]bool {
 			}
 			of := text(set, call.Fun)
 			of = of[strings.LastIndex(of, ".")+1:]
-			if name, ok := n.Lhs[0].(*ast.Ident); ok && slices.Contains([]string{"newOpenJournal", "load", "loadOrSetAside", "retold"}, of) {
+			if name, ok := n.Lhs[0].(*ast.Ident); ok && slices.Contains([]string{"newOpenJournal", "load", "loadOrSetAside", "rebuiltJournal"}, of) {
 				found[name.Name] = true
 			}
 		}

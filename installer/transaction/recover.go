@@ -169,7 +169,7 @@ func (m *Machine) loadOrSetAside(ctx context.Context) (*openJournal, error) {
 	if err != nil && !unreadable || j != nil {
 		return j, err
 	}
-	if j, err = m.retold(ctx, unreadable); err != nil || j != nil || !unreadable {
+	if j, err = m.rebuiltJournal(ctx, unreadable); err != nil || j != nil || !unreadable {
 		return j, err
 	}
 	return nil, &failure.NeedsPersonError{Err: m.setAside(bad)}
