@@ -59,7 +59,7 @@ func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
 		if m.main == nil || m.main.version != "1.0.0" {
 			t.Errorf("%s failed, and %+v runs", call, m.main)
 		}
-		m.calm()
+		m.dropHooks()
 		if err, _ := m.tick(); err != nil {
 			t.Error(err)
 		}
@@ -94,7 +94,7 @@ func TestNoCallOfBringingBackLeavesTheAgentStopped(t *testing.T) {
 					if m.main == nil {
 						t.Errorf("no agent runs; it ended with %v after %q", err, m.calls)
 					}
-					m.calm()
+					m.dropHooks()
 					if err, _ := m.tick(); err != nil {
 						t.Error(err)
 					}

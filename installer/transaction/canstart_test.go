@@ -74,7 +74,7 @@ func TestAnOldProcessThatWouldNotStartAgainServesOn(t *testing.T) {
 		}
 		err, _ = m.tick()
 	}
-	m.calm()
+	m.dropHooks()
 	m.repairConfig()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
@@ -123,7 +123,7 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByATransaction(t *testing.T) {
 			if c, err := m.Host.Paths.LoadConfig(); err != nil || c.Status.Failed != nil {
 				t.Errorf("it is held against the version: %+v (%v)", c.Status, err)
 			}
-			m.calm()
+			m.dropHooks()
 			m.repairConfig()
 			m.endsOn(m.from.Version)
 		})

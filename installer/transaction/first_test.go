@@ -57,7 +57,7 @@ func TestAFirstDatabaseThatIsKeptAsideIsNamedAfterAKill(t *testing.T) {
 	if _, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead || len(aside()) != 1 {
 		t.Fatalf("killed: %t; kept aside: %q", dead, aside())
 	}
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}
@@ -187,7 +187,7 @@ func TestADamagedDatabaseThatCannotBePutBackKeepsTheTargetWhole(t *testing.T) {
 	if err := m.sound(); err != nil {
 		t.Error(err)
 	}
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}

@@ -86,7 +86,7 @@ func TestAFirstEnableThatIsCutOff(t *testing.T) {
 					if _, dead := m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) }); !dead {
 						t.Fatalf("it was not killed: %q", m.calls)
 					}
-					m.calm()
+					m.dropHooks()
 					if boot {
 						if err, _ := m.reboot(); err != nil {
 							t.Errorf("the boot ends with %v", err)

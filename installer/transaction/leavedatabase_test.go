@@ -96,7 +96,7 @@ func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
 					m := migrated(t)
 					m.meets(n, o)
 					m.leave(state.Uninstall{})
-					m.calm()
+					m.dropHooks()
 					if boot {
 						if err, _ := m.reboot(); err != nil {
 							t.Errorf("the boot ends with %v", err)

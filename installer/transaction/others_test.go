@@ -47,10 +47,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func (o *otherProcess) open(path string)  { o.tell("open " + path) }
-func (o *otherProcess) close(path string) { o.tell("close " + path) }
+func (o *otherProcess) open(path string)  { o.send("open " + path) }
+func (o *otherProcess) close(path string) { o.send("close " + path) }
 
-func (o *otherProcess) tell(what string) {
+func (o *otherProcess) send(what string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	fmt.Fprintln(o.in, what)

@@ -87,7 +87,7 @@ func randomHost(t *testing.T, r *rand.Rand) {
 		m.calls = nil
 		m.write()
 	}
-	m.calm()
+	m.dropHooks()
 	if m.down {
 		m.reboot()
 	}

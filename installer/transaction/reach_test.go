@@ -58,7 +58,7 @@ func TestASystemdThatIsLostInTheMiddle(t *testing.T) {
 						t.Errorf("%s: a run without systemd ends with %v, the agent is the same: %v", history, err, m.main == agent)
 					}
 				}
-				m.calm()
+				m.dropHooks()
 				do(m)
 				if !m.committedOn(m.to) && v == "1.1.0" {
 					m.release("1.1.0") // what was undone before the agent was told of it is fetched again

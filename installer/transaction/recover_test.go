@@ -32,7 +32,7 @@ func (m *model) cut(name string, nth int, after bool) {
 	}
 }
 
-func (m *model) calm() { m.before, m.after, m.reachable = nil, nil, true }
+func (m *model) dropHooks() { m.before, m.after, m.reachable = nil, nil, true }
 
 // A scene is a host on which a transaction was cut off.
 type scene struct {
@@ -48,7 +48,7 @@ func cutOff(name string, make func(*testing.T) *model, kind Kind, call string, n
 		if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(kind)) }); !dead {
 			t.Fatalf("the transaction was not killed at %s %d: %v; calls %q", call, nth, err, m.calls)
 		}
-		m.calm()
+		m.dropHooks()
 		m.calls = nil
 		return m
 	}}
@@ -104,7 +104,7 @@ func scenes() []scene {
 			if err, dead := m.runs(func() error { return m.uninstall(t.Context(), state.Uninstall{KeepAgent: false}) }); !dead {
 				t.Fatalf("the uninstall was not killed: %v; calls %q", err, m.calls)
 			}
-			m.calm()
+			m.dropHooks()
 			m.calls = nil
 			return m
 		}},
@@ -244,7 +244,7 @@ func (m *model) meets(n int, o outcome) {
 func (m *model) settles(o outcome, err error, dead bool) {
 	m.t.Helper()
 	history := fmt.Sprintf("it ended with %v, killed %v, after %q", err, dead, m.calls)
-	m.calm()
+	m.dropHooks()
 	if asks := []string{"stop", "start", "restart", "prove"}; m.failed && !slices.ContainsFunc(m.calls, func(call string) bool { return slices.Contains(asks, call) }) {
 		m.crashLoop() // by systemd, which restarts what crashed
 	}

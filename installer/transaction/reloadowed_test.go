@@ -25,7 +25,7 @@ func TestWhatSystemdWasNotToldOfAtABootItIsToldOnce(t *testing.T) {
 	if !owed() {
 		t.Error("after the boot the journal does not say that a reload is owed")
 	}
-	m.calm()
+	m.dropHooks()
 	m.calls = nil
 	told := false
 	m.before = func(call string) error {
@@ -41,7 +41,7 @@ func TestWhatSystemdWasNotToldOfAtABootItIsToldOnce(t *testing.T) {
 	if owed() {
 		t.Error("after the reload the journal says that it is owed")
 	}
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}
@@ -61,7 +61,7 @@ func TestAProvenUnitThatIsWrittenAtABootIsReadByTheNextRun(t *testing.T) {
 	if m.unitFile() == "" || m.main != nil {
 		t.Fatalf("after the boot the unit is %q, and %+v runs", m.unitFile(), m.main)
 	}
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}

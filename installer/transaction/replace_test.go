@@ -69,7 +69,7 @@ func TestAReplacementOfNothingThatIsKilledGoesOn(t *testing.T) {
 			t.Errorf("the journal says %q, %v", j.Phase, j.Replaced)
 		}
 	})
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}

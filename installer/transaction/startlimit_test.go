@@ -33,7 +33,7 @@ func TestTheRecoveryBeforeTheAgentHasSystemdForgetItsCrashes(t *testing.T) {
 	if _, dead := m.runs(func() error { return m.transact(t.Context(), req) }); !dead || !m.atStartLimit() {
 		t.Fatalf("killed: %t, after %d crashes", dead, m.crashes)
 	}
-	m.calm()
+	m.dropHooks()
 	m.stopUnit()
 	m.ordered = true
 	err, _ := m.runs(func() error { return m.Recover(t.Context(), true) })

@@ -25,7 +25,7 @@ func killedInMidWatch(t *testing.T, f fate) *model {
 	if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 		t.Fatalf("the transaction was not killed: %v", err)
 	}
-	m.calm()
+	m.dropHooks()
 	return m
 }
 
@@ -233,7 +233,7 @@ func TestWhatOthersChangeOnceAllIsBackIsPutBackAgain(t *testing.T) {
 			if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 				t.Fatalf("the undoing was not killed: %v", err)
 			}
-			m.calm()
+			m.dropHooks()
 			path := link
 			switch place {
 			case "unit":
@@ -267,7 +267,7 @@ func TestAnAgentIsStartedOnceAnUnreadableJournalIsSetAside(t *testing.T) {
 	if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 		t.Fatalf("the undoing was not killed: %v", err)
 	}
-	m.calm()
+	m.dropHooks()
 	if m.main != nil {
 		t.Fatal("the agent runs: this test shows nothing")
 	}

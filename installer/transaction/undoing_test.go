@@ -42,7 +42,7 @@ func TestNothingIsPutBackUnderAnAgentThatCannotBeStopped(t *testing.T) {
 		if v, _ := m.program(); v != "1.1.0" || m.main == nil || m.main.version != v {
 			t.Errorf("schema %d: %s is linked, and %+v runs", schema, v, m.main)
 		}
-		m.calm()
+		m.dropHooks()
 		if err, _ := m.tick(); err != nil {
 			t.Error(err)
 		}
@@ -71,7 +71,7 @@ func TestADatabaseThatCannotGoBackKeepsTheNewVersionWhole(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, os.Rename(saved+".away", saved))
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}
@@ -145,7 +145,7 @@ func TestSomebodyStartsTheAgentAfterEachStop(t *testing.T) {
 			return nil
 		}
 		m.needsPerson(m.do(Downgrade), "is open in another process")
-		m.calm()
+		m.dropHooks()
 		if err, _ := m.tick(); err != nil {
 			t.Error(err)
 		}
@@ -209,7 +209,7 @@ func TestAVersionIsWatchedAgainOnce(t *testing.T) {
 		if _, dead := m.tick(); !dead {
 			t.Fatalf("the second watch was not killed: %q", m.calls)
 		}
-		m.calm()
+		m.dropHooks()
 	}
 	for name, tc := range map[string]struct {
 		before func(*model)
@@ -237,7 +237,7 @@ func TestASecondWatchThatLosesSystemdIsMadeAgain(t *testing.T) {
 	m.at("watch", func() error { return fmt.Errorf("%w: the socket is gone", systemd.ErrUnreachable) })
 	err, _ := m.tick()
 	m.needsPerson(err, "is left open")
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}
@@ -278,7 +278,7 @@ func TestATransactionDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
 	if err := m.do(Update); err == nil || !strings.Contains(err.Error(), "the host is shutting down; the agent stays on version 1.0.0") {
 		t.Errorf("it ends with %v", err)
 	}
-	m.calm()
+	m.dropHooks()
 	if err, _ := m.reboot(); err != nil {
 		t.Error(err)
 	}

@@ -20,7 +20,7 @@ func TestAnUndoingThatIsKilledAfterABootHasTheAgentStarted(t *testing.T) {
 	if _, dead := m.tick(); !dead {
 		t.Fatalf("the watch of the old version was not killed: %q", m.calls)
 	}
-	m.calm()
+	m.dropHooks()
 	m.ends()
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
@@ -135,7 +135,7 @@ func TestAnAgentWhoseUnitWasNotThereAtBootRunsInTheEnd(t *testing.T) {
 		if _, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 			t.Fatal("it was not killed")
 		}
-		m.calm()
+		m.dropHooks()
 		m.ends()
 		must(t, os.Remove(m.Host.Paths.Unit()))
 		m.boots++
@@ -226,7 +226,7 @@ func TestAnAgentThatIsMaskedIsNotStoppedByAnUndoing(t *testing.T) {
 			if err := m.sound(); err != nil {
 				t.Error(err)
 			}
-			m.calm()
+			m.dropHooks()
 			m.masked = false
 			if err, _ := m.tick(); err != nil {
 				t.Error(err)

@@ -16,7 +16,7 @@ func TestATransactionIsClosedWhereSystemdKnowsNoUnit(t *testing.T) {
 		if _, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 			t.Fatal("it was not killed")
 		}
-		m.calm()
+		m.dropHooks()
 		m.ends()
 		must(t, os.RemoveAll(m.Host.Paths.LinkDir))
 		must(t, os.RemoveAll(m.Host.Paths.UnitDir))

@@ -176,7 +176,7 @@ func TestAnUninstallGoesOnWithoutUpdatesYAML(t *testing.T) {
 				if _, dead := m.runs(func() error { return m.uninstall(t.Context(), state.Uninstall{KeepAgent: keep}) }); !dead {
 					t.Fatalf("the uninstall was not killed: %q", m.calls)
 				}
-				m.calm()
+				m.dropHooks()
 				must(t, how.do(m.Host.Paths.Config()))
 				if err, _ := m.reboot(); err != nil {
 					t.Errorf("the boot ends with %v", err)
