@@ -161,7 +161,7 @@ func newSocketClient(socket string) *http.Client {
 const maxRefusal = 4000
 
 // unwritten is what an error says of the server's store.
-const unwritten failure.State = "nothing was written"
+const unwritten failure.Aftermath = "nothing was written"
 
 // refusal is what the server says when it does not do something.
 type refusal struct {

@@ -126,11 +126,11 @@ func (m *Machine) LockUpdates(ctx context.Context) (unlock func(), err error) {
 }
 
 // StaysAsItIs says what a host is on that was not changed.
-func StaysAsItIs(c state.Config) failure.State {
+func StaysAsItIs(c state.Config) failure.Aftermath {
 	if c.Spec.ActiveVersion == "" {
 		return ""
 	}
-	return failure.State("the agent stays on " + OrNone(c.Spec.ActiveVersion))
+	return failure.Aftermath("the agent stays on " + OrNone(c.Spec.ActiveVersion))
 }
 
 // OrNone completes "the agent is on …": before the first enable nobody but the

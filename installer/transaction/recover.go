@@ -193,7 +193,7 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 		e := failure.Unchanged("%w", bad).
 			To("%s; once the links in %s and the unit %s are those of the version that is to run, remove the journal",
 				strings.Join(problems, "; "), m.Host.Paths.LinkDir, m.Host.Paths.Unit())
-		return failure.In(failure.State(e.State.String()+", and nothing changes while it is there"), e)
+		return failure.In(failure.Aftermath(e.State.String()+", and nothing changes while it is there"), e)
 	}
 	aside := m.unreadableName()
 	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+

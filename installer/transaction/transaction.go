@@ -40,7 +40,7 @@ func (t *transaction) config() (c state.Config, lost bool, err error) {
 	c, lost, err = t.m.Host.Paths.LoadConfigOr(t.j.Config)
 	if err != nil {
 		row, _ := phaseOf(t.j.Phase)
-		return c, false, &failure.NeedsPersonError{Err: failure.In(failure.State(row.cutOff(&t.j.Journal)), err)}
+		return c, false, &failure.NeedsPersonError{Err: failure.In(failure.Aftermath(row.cutOff(&t.j.Journal)), err)}
 	}
 	if lost {
 		t.m.Host.Log.Warn(lostConfig, "file", t.m.Host.Paths.Config())

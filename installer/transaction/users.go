@@ -130,7 +130,7 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 
 // cannotBegin makes a refusal of an error that says who uses the database: that says
 // nothing about the version. Other errors stay as they are.
-func cannotBegin(err error, req Request, now failure.State) error {
+func cannotBegin(err error, req Request, now failure.Aftermath) error {
 	if !failure.Is[*backup.InUseError](err) {
 		return err
 	}

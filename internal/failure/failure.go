@@ -11,14 +11,14 @@ import (
 
 // Error is a failure as an operator reads it, in three parts.
 type Error struct {
-	What  error  // what happened
-	State State  // what state the host is in
-	Fix   string // what to do; empty where What says it, or nothing helps but waiting
+	What  error     // what happened
+	State Aftermath // what state the host is in
+	Fix   string    // what to do; empty where What says it, or nothing helps but waiting
 }
 
-// State is what state a failure leaves the host in, or the store of a find server. The
-// zero State is that of a failure before the first change.
-type State string
+// Aftermath is what state a failure leaves the host in, or the store of a find server. The
+// zero Aftermath is that of a failure before the first change.
+type Aftermath string
 
 // Unchanged begins an error that is met before the first change. What happened is
 // formatted as by fmt.Errorf.
@@ -43,11 +43,11 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.What }
 
-func (s State) String() string { return cmp.Or(string(s), "nothing was changed") }
+func (s Aftermath) String() string { return cmp.Or(string(s), "nothing was changed") }
 
 // In says of an error that was met after the first change what state the host is in;
 // who met it could not know. Other errors than an *Error are returned as they are.
-func In(s State, err error) error {
+func In(s Aftermath, err error) error {
 	if e, ok := err.(*Error); ok {
 		return &Error{e.What, s, e.Fix}
 	}
