@@ -108,7 +108,8 @@ func (c Care) check(path string, info fs.FileInfo) error {
 		return &UnsuitableError{path, fmt.Sprintf("belongs to user %d, not to %s: somebody else could have written it; check it, then "+
 			"chown it to %[2]s", info.Sys().(*syscall.Stat_t).Uid, us())}
 	}
-	return &UnsuitableError{path, fmt.Sprintf("may be written by others than %s (mode %v): check it, then chmod go-w", us(), info.Mode().Perm())}
+	return &UnsuitableError{path, fmt.Sprintf("may be written by others than %s (mode %v): check it, then chmod go-w",
+		us(), info.Mode().Perm())}
 }
 
 func us() string {
