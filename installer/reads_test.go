@@ -87,7 +87,7 @@ func TestAVerbReadsTheHostOnce(t *testing.T) {
 			_, err := w.UninstallPlan(ctx, true)
 			return err
 		}, 1, 1},
-		"uninstall": {func(ctx context.Context, w *world) error { return w.Uninstall(ctx, true) }, 0, 1},
+		"uninstall": {func(ctx context.Context, w *world) error { return w.Uninstall(ctx, true) }, 1, 1},
 		"what each command ends with": {func(ctx context.Context, w *world) error {
 			w.Settle(ctx, "status")
 			return nil

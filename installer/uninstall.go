@@ -22,13 +22,14 @@ import (
 // files. Its configuration and its data are never touched, but for what enable's
 // --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
-	if _, err := i.Machine.Host.Paths.LoadConfig(); errors.Is(err, fs.ErrPermission) {
+	now := i.surveyToChange()
+	if _, err := now.Config(); errors.Is(err, fs.ErrPermission) {
+		now.Close()
 		return failure.Unchanged("read the configuration: %w", err) // systemd would refuse the unit with fewer words
 	}
 	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
 		i.Machine.Host.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
 	}
-	now := i.surveyToChange()
 	agent, err := now.Agent(ctx)
 	now.Close()
 	if err != nil {

@@ -56,12 +56,7 @@ func environmentValue(content string) (value, rest string) {
 		case c == '\\' && quote != '\'':
 			i++
 			inValue = inValue || quote == 0
-			if quote == '"' && strings.IndexByte("\"\\`$\n", next) < 0 {
-				b.WriteByte(c)
-			}
-			if next != '\n' {
-				b.WriteByte(next)
-			}
+			b.WriteString(escapedValue(next, quote == '"'))
 			keep = b.Len()
 			continue
 		}
@@ -76,4 +71,16 @@ func environmentValue(content string) (value, rest string) {
 		}
 	}
 	return b.String()[:keep], ""
+}
+
+// escapedValue is what a backslash and the character after it stand for. A backslash at the end of a line joins it with the
+// next one; between double quotes, one before most characters is kept.
+func escapedValue(next byte, quoted bool) string {
+	switch {
+	case next == '\n':
+		return ""
+	case quoted && strings.IndexByte("\"\\`$", next) < 0:
+		return "\\" + string([]byte{next})
+	}
+	return string([]byte{next})
 }

@@ -49,10 +49,14 @@ var looks = []look{
 		"cmd/teleport-update/image.go imageCommand": "is another look: into an image",
 	}},
 	{"asks systemd for the properties of a unit", []string{"Unit"}, 2, map[string]string{
-		"installer/transaction/agent.go Look": "is the look at the agent",
-		"installer/survey/agent.go unit":      ownUnits,
-		"systemd/":                            ownUnits,
-		"health/":                             "watches, and takes its own samples",
+		"installer/transaction/agent.go Look":                     "is the look at the agent",
+		"installer/survey/agent.go unit":                          ownUnits,
+		"installer/transaction/boot.go thisBoot":                  "asks which start of the units this is",
+		"installer/transaction/dependents.go goesDown":            "asks for units that depend on the agent",
+		"installer/transaction/dependents.go down":                "asks for units that depend on the agent",
+		"installer/transaction/preflightchecks.go recoveryStarts": "asks for the unit of the recovery",
+		"systemd/": ownUnits,
+		"health/":  "watches, and takes its own samples",
 	}},
 }
 

@@ -34,7 +34,7 @@ const (
 // guess would take another database for the agent's.
 func (h *Host) AgentPlaces() (Places, error) {
 	usual := Places{Config: h.Paths.AgentConfig}
-	command, err := h.agentCommand()
+	command, err := h.AgentUnit().command()
 	if err != nil {
 		return usual, err
 	}
@@ -59,7 +59,7 @@ func (h *Host) AgentPlaces() (Places, error) {
 			}
 		}
 	}
-	if err := h.checkPlaces(found, command); err != nil {
+	if err := checkPlaces(found, command, h.Paths.AgentUnit()); err != nil {
 		return usual, err
 	}
 	if found.Config == layout.AgentConfig && !h.systemdReads() {
@@ -67,29 +67,6 @@ func (h *Host) AgentPlaces() (Places, error) {
 	}
 	found.Config = cmp.Or(found.Config, usual.Config)
 	return found, nil
-}
-
-func (h *Host) agentCommand() (systemd.ServiceCommand, error) {
-	command, err := systemd.ReadService(h.Paths.AgentUnit(), h.unitDirs())
-	if err != nil {
-		err = failure.Unchanged("see where the agent's unit leads it: %w", err).To("see that root can read the file")
-	}
-	return command, err
-}
-
-// StartedProgram is what the updater's unit of the agent starts: the link, unless somebody wrote
-// another program into the unit's file.
-func (h *Host) StartedProgram() string {
-	link := filepath.Join(h.Paths.LinkDir, AgentName)
-	command, err := systemd.ReadService(h.Paths.AgentUnit(), []string{h.Paths.UnitDir})
-	if err != nil || len(command.Words) == 0 || !filepath.IsAbs(command.Words[0]) {
-		return link
-	}
-	program := command.Words[0]
-	if !h.systemdReads() && filepath.Dir(program) == layout.LinkDir {
-		return link // a release's unit in a tree that is no host's
-	}
-	return program
 }
 
 // ledTo are the places that the arguments of a command name.
@@ -106,49 +83,25 @@ func ledTo(words []string) (named Places) {
 }
 
 // checkPlaces refuses what names no place that could be looked at.
-func (h *Host) checkPlaces(found Places, command systemd.ServiceCommand) error {
+func checkPlaces(found Places, command systemd.ServiceCommand, unit string) error {
 	const edit = "`systemctl edit %s`"
 	for _, path := range []string{found.Config, found.DataDir} {
 		if strings.ContainsAny(path, "%$") {
 			return failure.Unchanged("the agent's unit leads it to %q, which only systemd can resolve", path).
-				To("write the path itself into the unit: "+edit, h.Paths.AgentUnit())
+				To("write the path itself into the unit: "+edit, unit)
 		}
 		if path != "" && !filepath.IsAbs(path) {
 			return failure.Unchanged("the agent's unit leads it to %q, which depends on the folder that it is started in", path).
-				To("write the whole path into the unit: "+edit, h.Paths.AgentUnit())
+				To("write the whole path into the unit: "+edit, unit)
 		}
 	}
 	byFlag := slices.ContainsFunc(systemd.Arguments(command.Words), func(a systemd.Argument) bool { return a.Name == textFlag })
 	if byFlag || command.Environment[textVariable] != "" {
 		return failure.Unchanged("the agent's unit gives it its configuration as text (%s or %s), so where its database is cannot be seen",
 			textVariable, textFlag).
-			To("write the configuration into a file, and name it with --config: "+edit, h.Paths.AgentUnit())
+			To("write the configuration into a file, and name it with --config: "+edit, unit)
 	}
 	return nil
-}
-
-// CheckLoaded refuses a unit that leads the agent elsewhere, as systemd has loaded it, than its files
-// say: the files decide where the agent's database is.
-func (h *Host) CheckLoaded(u systemd.Unit) error {
-	loaded := ledTo(u.Command)
-	command, err := h.agentCommand()
-	if err != nil {
-		return err
-	}
-	read := ledTo(command.Words)
-	only := strings.Contains(strings.Join(u.Command, " "), "$") // variables have no value there
-	switch {
-	case len(u.Command) == 0, !command.Found, only, loaded == read:
-		return nil
-	case u.NeedDaemonReload && u.Idle():
-		return nil // it is started as the files say, once systemd has read them
-	}
-	fix := "write the paths into one line of ExecStart= each, as they are: `systemctl edit %s`"
-	if u.NeedDaemonReload {
-		fix = "run `systemctl daemon-reload`, and `systemctl restart %s` if that was changed on purpose; then run the command again"
-	}
-	return failure.Unchanged("systemd has loaded the agent's unit with %s, and its files say %s", loaded, read).
-		To(fix, h.Paths.AgentUnit()).Refused()
 }
 
 // String says which arguments name the places.
@@ -164,12 +117,4 @@ func (p Places) String() string {
 		return "neither --config nor --data-dir"
 	}
 	return strings.Join(all, " ")
-}
-
-// unitDirs are the folders of units, the ones that rank first before the others.
-func (h *Host) unitDirs() []string {
-	if !h.systemdReads() {
-		return []string{h.Paths.UnitDir}
-	}
-	return systemd.UnitPath()
 }

@@ -96,7 +96,7 @@ func TestAUnitLeadsTheAgentToOnePlace(t *testing.T) {
 		if c.runs {
 			u.ActiveState, u.SubState = "active", "running"
 		}
-		err := h.CheckLoaded(u)
+		err := h.AgentUnit().CheckLoaded(u)
 		if (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || !failure.Is[*failure.RefusedError](err)) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)
 		}

@@ -29,7 +29,11 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 			return failure.Unchanged("%s would not be started, for %s does not hold", u.Name, c).To("%s", look)
 		}
 	}
-	if setting := h.keepsRecovery(u); setting != "" {
+	folders := []string{h.Paths.LinkDir, h.Paths.UnitDir, h.Paths.Versions()}
+	if database, err := h.Database(); err == nil {
+		folders = append(folders, filepath.Dir(database))
+	}
+	if setting := keepsRecovery(u, folders); setting != "" {
 		return failure.Unchanged("%s could not do its work, for %s keeps it from that", u.Name, setting).To("%s", look)
 	}
 	return nil
@@ -37,13 +41,10 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 
 // keepsRecovery is the setting of the recovery's unit that keeps it from its program, or from a folder in
 // which it puts files back; empty if none does. A folder that is not there yet is left out.
-func (h *Host) keepsRecovery(u systemd.Unit) string {
+func keepsRecovery(u systemd.Unit, folders []string) string {
 	need := map[string]systemd.Access{u.ExecStart: systemd.Executing}
-	for _, dir := range []string{h.Paths.LinkDir, h.Paths.UnitDir, h.Paths.Versions()} {
+	for _, dir := range folders {
 		need[dir] = systemd.Writing
-	}
-	if database, err := h.Database(); err == nil {
-		need[filepath.Dir(database)] = systemd.Writing
 	}
 	for path, to := range need {
 		real, err := filepath.EvalSymlinks(path)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"teleport-update/internal/durable"
@@ -26,7 +27,10 @@ type Journal struct {
 	Head
 	ID      string    `json:"id"`
 	Started time.Time `json:"started"`
-	BootID  string    `json:"boot_id"` // of the boot that its entries about processes are of
+	BootID  string    `json:"boot_id"` // the kernel's, of the boot that its entries about processes are of
+	// UnitsStart tells one start of the host's units in that boot from another: a soft reboot starts them
+	// again. Empty: not known, as in the journal of a program that did not ask.
+	UnitsStart string `json:"units_start,omitempty"`
 
 	Phase   Phase   `json:"phase"`
 	Reached string  `json:"reached,omitempty"` // the furthest step that was done, by name
@@ -298,3 +302,15 @@ func LoadJournal(path string) (*Journal, error) {
 	}
 	return &j, nil
 }
+
+// Boot names the boot that the journal's entries about processes are of: the kernel's id, and "/" and the start of the
+// units where it is known.
+func (j *Journal) Boot() string {
+	if j.UnitsStart == "" {
+		return j.BootID
+	}
+	return j.BootID + "/" + j.UnitsStart
+}
+
+// SetBoot sets what Boot returns.
+func (j *Journal) SetBoot(name string) { j.BootID, j.UnitsStart, _ = strings.Cut(name, "/") }

@@ -20,7 +20,7 @@ func (m *Machine) thisBoot(ctx context.Context, agent looker) string {
 // bootedSince reports whether the host was booted since the journal's entries about processes were
 // written.
 func (t *transaction) bootedSince(ctx context.Context) bool {
-	return !sameBoot(t.j.BootID, t.m.thisBoot(ctx, t.agent))
+	return !sameBoot(t.j.Boot(), t.m.thisBoot(ctx, t.agent))
 }
 
 // sameBoot reports whether two names are of one boot. A name of an older program has the kernel's

@@ -192,7 +192,7 @@ func (r *openJournal) journalStarted() error {
 // systemd did not start the agent at this boot. A version that was not proven is
 // not tried again.
 func (r *openJournal) journalBoot(id string, down bool) error {
-	r.BootID = id
+	r.SetBoot(id)
 	err := r.setOldServes(false)
 	if down {
 		err = cmp.Or(err, r.setAgent(state.AgentStopped))
@@ -262,7 +262,10 @@ func (r *openJournal) journalRestored() error {
 
 // journalFound says, before an uninstall stops the agent, whether it ran in this boot.
 func (r *openJournal) journalFound(s state.AgentState, boot string) error {
-	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.State, j.BootID = s, boot })
+	return r.journal(aboutAgent, func(j *state.Journal) {
+		j.Agent.State = s
+		j.SetBoot(boot)
+	})
 }
 
 // journalTodayKept says that the database which an uninstall exchanges is backed up.

@@ -119,7 +119,7 @@ func (m *Machine) programInPlace(tree versions.Tree) (place, program string) {
 		return "", ""
 	}
 	link := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
-	for _, lead := range []struct{ place, program string }{{link, link}, {m.Host.Paths.Unit(), m.Host.StartedProgram()}} {
+	for _, lead := range []struct{ place, program string }{{link, link}, {m.Host.Paths.Unit(), m.Host.AgentUnit().StartedProgram()}} {
 		program, err := filepath.EvalSymlinks(lead.program)
 		if err == nil && !strings.HasPrefix(program, ours+"/") {
 			return lead.place, program

@@ -88,7 +88,7 @@ func unitIsOurs(p *Preflight, _ context.Context) error {
 	if err := p.t.m.Host.CheckUnit(p.Sight.Unit); err != nil {
 		return err
 	}
-	return p.t.m.Host.CheckLoaded(p.Sight.Unit)
+	return p.t.m.Host.AgentUnit().CheckLoaded(p.Sight.Unit)
 }
 
 // hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody

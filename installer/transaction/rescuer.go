@@ -11,9 +11,9 @@ import (
 
 // newJournal is the journal of a transaction that begins now.
 func (m *Machine) newJournal(ctx context.Context, agent looker) *state.Journal {
-	return &state.Journal{
-		Head: state.Head{Writer: m.Host.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.thisBoot(ctx, agent),
-	}
+	j := &state.Journal{Head: state.Head{Writer: m.Host.Program}, ID: rand.Text(), Started: m.Timestamp()}
+	j.SetBoot(m.thisBoot(ctx, agent))
+	return j
 }
 
 // askRescuer runs the program that the recovery at boot runs, before the first change of a

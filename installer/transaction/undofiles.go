@@ -91,3 +91,14 @@ func (u *undoing) placeNew(ctx context.Context) error {
 	}
 	return u.reloads.reloadSystemd(ctx)
 }
+
+// keepNew is placeNew by an undoing, which moves nothing else from then on.
+func (u *undoing) keepNew(ctx context.Context) error {
+	u.kept = true
+	return u.placeNew(ctx)
+}
+
+// cannotGoBack leaves the new version whole, and has the record say why.
+func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
+	return errors.Join(err, u.j.journalInTheWay(err.Error()), u.keepNew(ctx))
+}

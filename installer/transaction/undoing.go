@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -149,12 +148,6 @@ func (u *undoing) stopAgent(ctx context.Context) error {
 	return nil
 }
 
-// keepNew is placeNew by an undoing, which moves nothing else from then on.
-func (u *undoing) keepNew(ctx context.Context) error {
-	u.kept = true
-	return u.placeNew(ctx)
-}
-
 // needNotGoBack reports whether the old version can go on with the database that is
 // there.
 func (u *undoing) needNotGoBack(ctx context.Context) bool {
@@ -172,11 +165,6 @@ func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
 		return err
 	})
 	return same, err
-}
-
-// cannotGoBack leaves the new version whole, and has the record say why.
-func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
-	return errors.Join(err, u.j.journalInTheWay(err.Error()), u.keepNew(ctx))
 }
 
 // exchanged reports whether the database may be that of the version that failed, and

@@ -1,0 +1,75 @@
+package host
+
+import (
+	"path/filepath"
+	"strings"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
+	"teleport-update/systemd"
+)
+
+// AgentUnit is the agent's unit as its files say it.
+type AgentUnit struct {
+	paths state.Paths
+	read  bool // systemd reads the folder of the unit
+}
+
+// AgentUnit returns the agent's unit.
+func (h *Host) AgentUnit() AgentUnit { return AgentUnit{paths: h.Paths, read: h.systemdReads()} }
+
+func (a AgentUnit) command() (systemd.ServiceCommand, error) {
+	command, err := systemd.ReadService(a.paths.AgentUnit(), a.dirs())
+	if err != nil {
+		err = failure.Unchanged("see where the agent's unit leads it: %w", err).To("see that root can read the file")
+	}
+	return command, err
+}
+
+// StartedProgram is what the updater's unit of the agent starts: the link, unless somebody wrote
+// another program into the unit's file.
+func (a AgentUnit) StartedProgram() string {
+	link := filepath.Join(a.paths.LinkDir, AgentName)
+	command, err := systemd.ReadService(a.paths.AgentUnit(), []string{a.paths.UnitDir})
+	if err != nil || len(command.Words) == 0 || !filepath.IsAbs(command.Words[0]) {
+		return link
+	}
+	program := command.Words[0]
+	if !a.read && filepath.Dir(program) == layout.LinkDir {
+		return link // a release's unit in a tree that is no host's
+	}
+	return program
+}
+
+// CheckLoaded refuses a unit that leads the agent elsewhere, as systemd has loaded it, than its files
+// say: the files decide where the agent's database is.
+func (a AgentUnit) CheckLoaded(u systemd.Unit) error {
+	loaded := ledTo(u.Command)
+	command, err := a.command()
+	if err != nil {
+		return err
+	}
+	read := ledTo(command.Words)
+	only := strings.Contains(strings.Join(u.Command, " "), "$") // variables have no value there
+	switch {
+	case len(u.Command) == 0, !command.Found, only, loaded == read:
+		return nil
+	case u.NeedDaemonReload && u.Idle():
+		return nil // it is started as the files say, once systemd has read them
+	}
+	fix := "write the paths into one line of ExecStart= each, as they are: `systemctl edit %s`"
+	if u.NeedDaemonReload {
+		fix = "run `systemctl daemon-reload`, and `systemctl restart %s` if that was changed on purpose; then run the command again"
+	}
+	return failure.Unchanged("systemd has loaded the agent's unit with %s, and its files say %s", loaded, read).
+		To(fix, a.paths.AgentUnit()).Refused()
+}
+
+// dirs are the folders of units, the ones that rank first before the others.
+func (a AgentUnit) dirs() []string {
+	if !a.read {
+		return []string{a.paths.UnitDir}
+	}
+	return systemd.UnitPath()
+}
