@@ -33,7 +33,7 @@ var looks = []look{
 	}},
 	{"reads updates.yaml again", []string{"FreshConfig"}, 0, map[string]string{
 		"installer/transaction/":                 "has its own process, and holds the update lock in it",
-		"installer/memory.go record":             lockTaken,
+		"installer/memory.go changeStatus":       lockTaken,
 		"installer/token.go placeToken":          lockTaken,
 		"installer/oldversions.go makeRoom":      lockTaken,
 		"installer/policyreport.go ForgetPolicy": lockTaken,

@@ -63,7 +63,7 @@ func (t *advancing) forward(ctx context.Context) (isProven bool, err error) {
 	for _, s := range steps() {
 		began := t.t.m.Now()
 		err := stepsForward()[s.name](d, ctx)
-		t.note(s, t.t.m.Now().Sub(began))
+		t.addDuration(s, t.t.m.Now().Sub(began))
 		if err != nil {
 			return false, err
 		}
@@ -75,9 +75,9 @@ func (t *advancing) forward(ctx context.Context) (isProven bool, err error) {
 	return isProven, t.t.finish(context.WithoutCancel(ctx))
 }
 
-// note adds what a step took to what the history tells of a transaction: the agent is down
+// addDuration adds what a step took to what the history tells of a transaction: the agent is down
 // from its stop to the watch, which begins with its start.
-func (t *advancing) note(s step, d time.Duration) {
+func (t *advancing) addDuration(s step, d time.Duration) {
 	part := "downtime"
 	switch {
 	case s.name == "backup" || s.name == "watch":
