@@ -52,7 +52,7 @@ func (w *world) judge(p *process, h *member, a findAnswer, asked time.Time) {
 	if a.Version == "" {
 		w.broke("host %s of %s is told no version", h.id, h.group)
 	}
-	if back := p.lets(h.group+" "+a.Version, asked, a.Update, s.halted && s.again); back || a.Update && s.before {
+	if back := p.lets(h.id+" "+a.Version, asked, a.Update, s.halted && s.again); back || a.Update && s.before {
 		w.broke("a halt is forgotten: host %s of %s is told to update to %s (this process had refused it: %t, it began after the halt: %t)",
 			h.id, h.group, a.Version, back, s.before)
 	}
@@ -70,14 +70,15 @@ func (w *world) judge(p *process, h *member, a findAnswer, asked time.Time) {
 	}
 }
 
-// lets notes that a process refuses what it had told before because of a halt, and reports whether it forgets that. An
-// answer that was asked for before the refusal came may be judged after it.
-func (p *process) lets(group string, asked time.Time, update, halted bool) (back bool) {
+// lets notes that a process refuses a host what it was told before, because of a halt, and reports whether it forgets that. An
+// answer that was asked for before the refusal came may be judged after it. After a failover that lost the place up to which
+// hosts were told, a process that does not know the halt yet refuses the hosts above that place, and tells the others as before.
+func (p *process) lets(host string, asked time.Time, update, halted bool) (back bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	since, refused := p.refused[group]
+	since, refused := p.refused[host]
 	if !update && halted && !refused {
-		p.refused[group] = time.Now()
+		p.refused[host] = time.Now()
 	}
 	return update && refused && asked.After(since)
 }

@@ -285,7 +285,17 @@ func (s *Server) StandbyAt(p Place) *Server {
 	if s.place.Host != "" {
 		from = s.place.Host
 	}
-	other.run("pg_basebackup", "-D", other.dir, "-h", from, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second / 5) {
+		out, err := other.command("pg_basebackup", "-D", other.dir, "-h", from, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync").
+			CombinedOutput()
+		if err == nil {
+			break
+		}
+		// A link that was just put up has no route for a moment.
+		if !strings.Contains(string(out), "No route to host") || time.Now().After(end) {
+			s.t.Fatalf("pg_basebackup: %v\n%s", err, out)
+		}
+	}
 	other.settings("unix_socket_directories = '" + other.socket + "'")
 	other.Boot()
 	return other
