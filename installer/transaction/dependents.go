@@ -98,3 +98,14 @@ func (t *transaction) describeDown(ctx context.Context, last *state.LastUpdate) 
 			strings.Join(gone, ", ")), "; ")
 	}
 }
+
+// dependentsUp are the units of the journal's list that are up: after a boot, systemd has started those that are enabled,
+// and what a person had started by hand is not for us to start. It is the whole list if systemd cannot be asked.
+func (t *transaction) dependentsUp(ctx context.Context) []string {
+	units := t.j.Agent.Dependents
+	gone, err := down(ctx, t.agent, units)
+	if err != nil {
+		return units
+	}
+	return slices.DeleteFunc(slices.Clone(units), func(unit string) bool { return slices.Contains(gone, unit) })
+}

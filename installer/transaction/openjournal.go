@@ -190,9 +190,10 @@ func (r *openJournal) journalStarted() error {
 
 // journalBoot says that the host was booted since: what ran does not, and down, that
 // systemd did not start the agent at this boot. A version that was not proven is
-// not tried again.
-func (r *openJournal) journalBoot(id string, down bool) error {
+// not tried again. Of the units that depend on the agent, those that are up are left in it.
+func (r *openJournal) journalBoot(id string, down bool, dependents []string) error {
 	r.SetBoot(id)
+	r.Agent.Dependents = dependents
 	err := r.setOldServes(false)
 	if down {
 		err = cmp.Or(err, r.setAgent(state.AgentStopped))

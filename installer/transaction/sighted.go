@@ -30,7 +30,7 @@ func (t *transaction) journalIfBooted(ctx context.Context) error {
 	if down {
 		t.m.Host.Log.Info("the agent stays down: systemd did not start it at this boot")
 	}
-	err = t.j.journalBoot(t.m.thisBoot(ctx, t.agent), down)
+	err = t.j.journalBoot(t.m.thisBoot(ctx, t.agent), down, t.dependentsUp(ctx))
 	if err != nil && sight.State != state.AgentRunning {
 		t.m.Host.Log.Warn("that the host was booted cannot be written into the journal now", "error", err)
 		return nil

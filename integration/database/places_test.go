@@ -8,30 +8,31 @@ import (
 	"testing"
 
 	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
 )
 
 // ledBy are the ways in which a unit leads the agent to its data, DIR, and to a configuration that names
-// them, FILE; start is a drop-in's command without arguments. says is the refusal of a way that cannot be read.
+// them, YAML; start is a drop-in's command without arguments. says is the refusal of a way that cannot be read.
 var ledBy = []struct{ name, dropIn, more, says string }{
 	{name: "a folder", dropIn: "START --data-dir DIR"},
-	{name: "a configuration", dropIn: "START --config=FILE"},
-	{name: "joined flags", dropIn: "START -cFILE"},
-	{name: "a variable", dropIn: "Environment=TELEPORT_CONFIG_FILE=FILE\nSTART"},
-	{name: "a variable in quotes", dropIn: "Environment=\"TELEPORT_CONFIG_FILE=FILE\" X=1\nSTART"},
-	{name: "the agent's environment file", dropIn: "START", more: "echo 'TELEPORT_CONFIG_FILE=FILE' >/etc/default/teleport"},
+	{name: "a configuration", dropIn: "START --config=YAML"},
+	{name: "joined flags", dropIn: "START -cYAML"},
+	{name: "a variable", dropIn: "Environment=TELEPORT_CONFIG_FILE=YAML\nSTART"},
+	{name: "a variable in quotes", dropIn: "Environment=\"TELEPORT_CONFIG_FILE=YAML\" X=1\nSTART"},
+	{name: "the agent's environment file", dropIn: "START", more: "echo 'TELEPORT_CONFIG_FILE=YAML' >/etc/default/teleport"},
 	{name: "options in a file", dropIn: "EnvironmentFile=/etc/agent.*\nSTART $OPTIONS", more: `echo 'OPTIONS="--data-dir \"DIR\""' >/etc/agent.env`},
 	{name: "a comment inside of the command", dropIn: "START \\\n# where the data are\n  --data-dir DIR"},
-	{name: "a drop-in of all services", dropIn: "START", more: `mkdir -p /etc/systemd/system/service.d; printf '[Service]\nEnvironment=TELEPORT_CONFIG_FILE=FILE\n' >/etc/systemd/system/service.d/10.conf`},
+	{name: "a drop-in of all services", dropIn: "START", more: `mkdir -p /etc/systemd/system/service.d; printf '[Service]\nEnvironment=TELEPORT_CONFIG_FILE=YAML\n' >/etc/systemd/system/service.d/10.conf`},
 	{name: "a drop-in until the next boot", dropIn: "Restart=on-failure", more: `mkdir -p /run/systemd/system/teleport.service.d; printf '[Service]\nEXEC --data-dir DIR\n' >/run/systemd/system/teleport.service.d/95.conf`},
 	{name: "a specifier", dropIn: "START --data-dir %S/DIR", more: "mkdir -p /var/lib/srv; ln -sfn DIR /var/lib/DIR"},
 	{name: "a specifier of the user", dropIn: "START --data-dir %hDIR", more: "mkdir -p /root/srv; ln -sfn DIR /rootDIR", says: "which only systemd can resolve"},
 	{name: "a relative folder", dropIn: "WorkingDirectory=/srv\nSTART --data-dir NAME", says: "depends on the folder that it is started in"},
-	{name: "a relative folder in the configuration", dropIn: "WorkingDirectory=/srv\nSTART --config FILE", more: "sed -i s,/srv/,, FILE", says: "depends on the folder that the agent is started in"},
-	{name: "a configuration as text", dropIn: "START --config /etc/teleport.yaml", more: `echo "TELEPORT_CONFIG=$(base64 -w0 FILE)" >/etc/default/teleport`, says: "TELEPORT_CONFIG"},
-	{name: "a variable of systemd's own", dropIn: "START", more: "systemctl set-environment TELEPORT_CONFIG_FILE=FILE", says: "it has the database DIR/proc/sqlite.db open"},
+	{name: "a relative folder in the configuration", dropIn: "WorkingDirectory=/srv\nSTART --config YAML", more: "sed -i s,/srv/,, YAML", says: "depends on the folder that the agent is started in"},
+	{name: "a configuration as text", dropIn: "START --config /etc/teleport.yaml", more: `echo "TELEPORT_CONFIG=$(base64 -w0 YAML)" >/etc/default/teleport`, says: "TELEPORT_CONFIG"},
+	{name: "a variable of systemd's own", dropIn: "START", more: "systemctl set-environment TELEPORT_CONFIG_FILE=YAML", says: "it has the database DIR/proc/sqlite.db open"},
 }
 
 // However the unit leads the agent to its data, the database that the agent has is the one that is backed up
@@ -46,7 +47,7 @@ func TestTheDatabaseIsTheOneThatTheUnitLeadsTo(t *testing.T) {
 	for n, c := range ledBy {
 		name := fmt.Sprintf("agent%d", n)
 		const exec = "ExecStart=\nExecStart=" + scenes.LinkDir + "/teleport start --pid-file=/run/teleport.pid"
-		fill := strings.NewReplacer("START", exec, "EXEC", strings.ReplaceAll(exec, "\n", `\n`), "DIR", "/srv/"+name, "FILE", "/srv/"+name+".yaml", "NAME", name).Replace
+		fill := strings.NewReplacer("START", exec, "EXEC", strings.ReplaceAll(exec, "\n", `\n`), "DIR", "/srv/"+name, "YAML", "/srv/"+name+".yaml", "NAME", name).Replace
 		s.Write("/srv/"+name+".yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  data_dir: /srv/"+name+"\n")
 		s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\n"+fill(c.dropIn)+"\n")
 		s.Must("sh", "-ec", "systemctl stop teleport; mkdir -p /srv/"+name+"\n"+fill(c.more)+"\nsystemctl daemon-reload; systemctl start teleport")
@@ -88,7 +89,8 @@ func TestAnAgentConfigThatEnableWasGivenStays(t *testing.T) {
 	s.Write("/etc/teleport-node.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  data_dir: /srv/agent\n")
 	s.Must("rm", "/etc/teleport.yaml")
 	s.Wants("1.0.0")
-	s.Enable("--agent-config", "/etc/teleport-node.yaml")
+	s.Must(s.Path, "--agent-config", "/etc/teleport-node.yaml", "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window",
+		scenes.Window)
 	s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nEnvironmentFile=\nExecStart=\nExecStart="+scenes.LinkDir+
 		"/teleport start --config /etc/teleport-node.yaml --pid-file=/run/teleport.pid\n")
 	s.Must("systemctl", "daemon-reload")
@@ -113,5 +115,7 @@ func TestAnAgentConfigThatEnableWasGivenStays(t *testing.T) {
 	s.Must("sh", "-c", "systemctl stop teleport; sync")
 	s.Check(s.Kill())
 	s.Check(s.Boot(t.Context()))
+	s.Wants("1.0.0")
+	s.Tick()
 	whole("after the recovery at boot")
 }

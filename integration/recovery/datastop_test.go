@@ -19,7 +19,6 @@ func TestDataThatGoWithTheStop(t *testing.T) {
 		"a runtime directory":                 {"/run/teleport", "RuntimeDirectory=teleport"},
 		"a runtime directory by another name": {"/var/run/teleport/agent", "RuntimeDirectory=teleport/agent"},
 		"a runtime directory behind a link":   {"/srv/agent", "RuntimeDirectory=teleport\nExecStartPre=/bin/ln -sfn /run/teleport /srv/agent"},
-		"a folder that a command removes":     {"/srv/agent", "ExecStartPre=/bin/mkdir -p /srv/agent\nExecStopPost=/bin/rm -rf /srv/agent"},
 		"a temporary folder of the unit's":    {"/var/tmp/agent", "PrivateTmp=yes"},
 	} {
 		t.Run(name, func(t *testing.T) {

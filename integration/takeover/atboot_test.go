@@ -18,7 +18,7 @@ func TestAHostWithUsrLocalApartHasItsAgentAfterABoot(t *testing.T) {
 	for name, layout := range map[string]struct{ first, mount string }{
 		"a mount of its own":  {"", "/usr/local"},
 		"a link into /var":    {"mv /usr/local /var/usrlocal; ln -s ../var/usrlocal /usr/local", "/var"},
-		"its units in /opt":   {"mkdir -p /opt/systemd/system /usr/local/lib; ln -s /opt/systemd /usr/local/lib/systemd", "/opt"},
+		"its units in /opt":   {"mkdir -p /usr/local/lib/systemd/system; mv /usr/local/lib/systemd /opt/systemd; ln -s /opt/systemd /usr/local/lib/systemd", "/opt"},
 		"a folder in it only": {"mkdir -p /usr/local/lib/systemd", "/usr/local/lib/systemd"},
 	} {
 		t.Run(name, func(t *testing.T) {
