@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
-	"teleport-update/installer/survey"
+	"teleport-update/internal/executable"
 	"teleport-update/internal/layout"
 	"teleport-update/systemd"
 )
@@ -66,7 +66,7 @@ func recoveryBroken(h *facts, f *finder) error {
 		return nil
 	}
 	if program := o.Recovery.ExecStart; program != "" {
-		why, err := survey.Executable(program)
+		why, err := executable.Why(program)
 		if err != nil {
 			return err
 		}

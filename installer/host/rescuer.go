@@ -3,10 +3,13 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"time"
 
+	"teleport-update/internal/executable"
 	"teleport-update/internal/trust"
 )
 
@@ -31,6 +34,12 @@ func (h *Host) Rescuer(ctx context.Context) (program string, schema int, err err
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		// The kernel has one word for a lost mode, and for a mount with noexec.
+		if why, blind := executable.Why(program); blind == nil && why != nil {
+			return program, 0, why
+		}
 	}
 	var says struct {
 		Schema int `json:"schema"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/systemd"
@@ -55,7 +56,7 @@ func (s *Survey) Rescuer(ctx context.Context) error {
 		if err == nil {
 			return program, nil
 		}
-		if why, blind := Executable(program); program != "" && blind == nil && why != nil {
+		if why, blind := executable.Why(program); program != "" && blind == nil && why != nil {
 			err = why
 		}
 		return program, err

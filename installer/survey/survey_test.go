@@ -10,6 +10,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
@@ -141,11 +142,11 @@ func TestAProgramThatCannotBeExecutedIsToldFromOneThatCannotBeSeen(t *testing.T)
 		"a folder":      {func() { _ = os.Remove(program); _ = os.Mkdir(program, 0o755) }, false},
 	} {
 		tc.prepare()
-		if why, err := Executable(program); err != nil || (why == nil) != tc.usable {
+		if why, err := executable.Why(program); err != nil || (why == nil) != tc.usable {
 			t.Errorf("%s: %v, %v", name, why, err)
 		}
 	}
-	if why, err := Executable(filepath.Join(dir, string(make([]byte, 300)))); why != nil || err == nil {
+	if why, err := executable.Why(filepath.Join(dir, string(make([]byte, 300)))); why != nil || err == nil {
 		t.Errorf("a name that the kernel refuses: %v, %v", why, err)
 	}
 }

