@@ -146,7 +146,9 @@ func timerStopped(h *facts, f *finder) error {
 // recorded reports whether the last run wrote down how it ended: then that is told, and not
 // what systemd saw of it. A run whose program was not started, or ended well, wrote nothing of what failed.
 func recorded(run systemd.Unit, t state.Ticks) bool {
-	return run.Exit.Code == systemd.Exited && run.Exit.Status != 0 && !t.Ended.Before(run.StartedAt.Truncate(time.Second))
+	_, notStarted := systemd.NotStarted(run.Exit.Status)
+	began := run.Exit.Code == systemd.Exited && run.Exit.Status != 0 && !notStarted
+	return began && !t.Ended.Before(run.StartedAt.Truncate(time.Second))
 }
 
 func runNotMade(h *facts, f *finder) error {
