@@ -21,6 +21,9 @@ type Stage struct {
 	Before, After State
 
 	before, after saved
+	// noSchema: the run has warned that it could not read the schema of the database. A later run that proves the version
+	// writes it down; here no systemd says that the agent is healthy.
+	noSchema bool
 }
 
 // saved is a whole host, aside.
@@ -243,8 +246,8 @@ func (s *Stage) sameMeaning(was, is string) string {
 	case "backup.yaml", "updates.yaml":
 		// A repair says nothing about a change of version, but a failed one does.
 		repair := s.From == s.To && s.To != ""
-		if a, err = timeless(was, repair); err == nil {
-			b, err = timeless(is, repair)
+		if a, err = timeless(was, repair, s.noSchema); err == nil {
+			b, err = timeless(is, repair, s.noSchema)
 		}
 	}
 	if err != nil {
@@ -257,8 +260,8 @@ func (s *Stage) sameMeaning(was, is string) string {
 }
 
 // timeless is a YAML file without what differs each time, and without the last
-// update if that tells nothing.
-func timeless(path string, withoutLast bool) (string, error) {
+// update, or the schema of the database, if that tells nothing.
+func timeless(path string, withoutLast, withoutSchema bool) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -270,6 +273,9 @@ func timeless(path string, withoutLast bool) (string, error) {
 	withoutTimes(m)
 	if status, ok := m["status"].(map[string]any); ok && withoutLast {
 		delete(status, "last_update")
+	}
+	if status, ok := m["status"].(map[string]any); ok && withoutSchema {
+		delete(status, "active_schema")
 	}
 	out, err := yaml.Marshal(m)
 	return string(out), err

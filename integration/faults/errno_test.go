@@ -128,6 +128,8 @@ func (s *Stage) afterErrors(ctx context.Context, r trace.Result) ([]string, erro
 		// What it says is undone must be undone.
 		problems = append(problems, s.Whole()...)
 	}
+	s.noSchema = strings.Contains(string(r.Stderr), "the schema of the agent's database is not noted")
 	more, err := s.aftermath(ctx, false, true)
+	s.noSchema = false
 	return append(problems, more...), err
 }
