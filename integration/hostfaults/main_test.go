@@ -29,6 +29,4 @@ const (
 // scene is a host, with the words that these tests have for it.
 type scene struct{ *scenes.Scene }
 
-func newScene(t *testing.T) *scene { return &scene{scenes.New(t)} }
-
 func sceneOn(t *testing.T, o host.Options) *scene { return &scene{scenes.On(t, o)} }
