@@ -25,8 +25,8 @@ func TestWhatBlocksAServerIsSaid(t *testing.T) {
 			return func() { move(t, dir+".away", dir) }
 		}, "the store cannot be followed, and hosts are told what they were told 3m0s ago: "},
 		{"the engine cannot step", func(_ *storeWorld, r *reportWorld, failing *failingStore) func() {
-			failing.fail = true
-			r.clock.pass(26 * time.Minute) // hosts are away, which the engine has to write
+			r.reads(26 * time.Minute)
+			failing.fail = true // hosts are away, which the engine has to write
 			return func() { failing.fail = false }
 		}, "the rollout cannot be moved since 29m0s ago: "},
 		{"reports cannot be kept", func(_ *storeWorld, r *reportWorld, failing *failingStore) func() {

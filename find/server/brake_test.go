@@ -143,7 +143,7 @@ func TestOldCountsAdvanceNothing(t *testing.T) {
 	w.write(scheduled)
 	r := w.reporting(newClock(), w.store)
 	r.tick()
-	r.clock.pass(rollout.PresentFor)
+	r.reads(rollout.PresentFor)
 	r.joined(r.token("all"), "dev", 0)
 	r.said(0, "dev", "17.2.0", nil)
 	r.clock.pass(2 * time.Minute)

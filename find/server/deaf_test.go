@@ -126,26 +126,39 @@ func TestAnHourWithoutTheStoreTimesNobodyOut(t *testing.T) {
 	}
 }
 
-// A process that was paused for an hour does not know what hosts would have said to it.
+// Whoever was paused does not know what hosts would have said: the process, or the machine with all of its clocks. A clock
+// that was set ahead by less than a poll is neither.
 func TestAPauseTimesNobodyOut(t *testing.T) {
-	w := newStoreWorld(t)
-	clock := newClock()
-	began := clock.Now()
-	open := func(elapsed func() time.Duration) *inventory.Fleet {
-		f, err := inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: w.store, Clock: clock.Now, Elapsed: elapsed, Log: w.options.Log})
+	for name, c := range map[string]struct {
+		away, elapsed time.Duration
+		complete      bool
+	}{
+		"the process was paused":              {time.Hour, time.Hour, false},
+		"the process was paused for a moment": {time.Minute, time.Minute, true},
+		"the process was paused for minutes":  {4 * time.Minute, 4 * time.Minute, false},
+		"the machine was stopped":             {20 * time.Minute, time.Second, false},
+		"the clock was set ahead by some":     {9 * time.Minute, time.Second, true},
+	} {
+		w := newStoreWorld(t)
+		clock := newClock()
+		var elapsed time.Duration
+		f, err := inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: w.store, Clock: clock.Now, Log: w.options.Log,
+			Elapsed: func() time.Duration { return elapsed }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f
-	}
-	paused := open(func() time.Duration { return clock.Now().Sub(began) })
-	stepped := open(func() time.Duration { return 0 }) // whose clock was set
-	clock.pass(time.Hour)
-	for name, f := range map[string]*inventory.Fleet{"paused": paused, "set": stepped} {
-		if err := f.Sync(t.Context()); err != nil {
-			t.Fatal(err)
+		reads := func(later, runs time.Duration) {
+			clock.pass(later)
+			elapsed += runs
+			if err := f.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if complete := f.Counts(new(rollout.Rollout), nil, clock.Now()).Complete; complete != (name == "set") {
+		for range rollout.PresentFor / time.Minute {
+			reads(time.Minute, time.Minute)
+		}
+		reads(c.away, c.elapsed)
+		if complete := f.Counts(new(rollout.Rollout), nil, clock.Now()).Complete; complete != c.complete {
 			t.Errorf("%s: the counts are complete: %t", name, complete)
 		}
 	}

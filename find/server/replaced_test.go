@@ -125,7 +125,7 @@ func TestARecordThatCannotBeReadConcernsItsHostAlone(t *testing.T) {
 	w := newStoreWorld(t)
 	r := w.reporting(newClock(), w.store)
 	r.joined(r.token("all"), "dev", 0, 1)
-	r.clock.pass(rollout.PresentFor)
+	r.reads(rollout.PresentFor)
 	key := "agents/host/" + hostUUID(0)
 	good, err := w.other.Get(t.Context(), key)
 	if err != nil {

@@ -45,6 +45,17 @@ func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
 	return r
 }
 
+// reads passes time in which the server reads its store.
+func (r *reportWorld) reads(d time.Duration) {
+	r.t.Helper()
+	for ; d > 0; d -= rollout.ReportLife {
+		r.clock.pass(min(d, rollout.ReportLife))
+		if err := r.fleet.Sync(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 // again is the same server after a restart, or a kill.
 func (r *reportWorld) again(s store.Store) *reportWorld {
 	next := r.w.reporting(r.clock, s)

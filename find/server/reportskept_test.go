@@ -92,7 +92,7 @@ func TestAShortRestartNeedsNoWait(t *testing.T) {
 			}
 		}
 		r.said(1, "dev", "17.2.0", nil)
-		r.clock.pass(24 * time.Minute)
+		r.reads(24 * time.Minute)
 		r.said(0, "dev", "17.2.0", nil)
 		if err := r.fleet.Tick(t.Context()); err != nil {
 			t.Fatal(err)
@@ -271,7 +271,7 @@ func TestANewServerWaitsForTwoPolls(t *testing.T) {
 		pass   time.Duration
 		states string
 	}{{10 * time.Minute, "unstarted"}, {14*time.Minute + 59*time.Second, "unstarted"}, {time.Second, "active"}} {
-		r.clock.pass(step.pass)
+		r.reads(step.pass)
 		r.said(0, "dev", "17.2.0", nil)
 		if err := r.fleet.Tick(t.Context()); err != nil {
 			t.Fatal(err)

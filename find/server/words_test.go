@@ -191,7 +191,7 @@ func TestATokenHasLimits(t *testing.T) {
 	// The next start finds nothing that it cannot count.
 	r.clock.pass(rollout.PresentFor + time.Minute)
 	next := r.again(w.other)
-	next.clock.pass(rollout.PresentFor + time.Minute)
+	next.reads(rollout.PresentFor + time.Minute)
 	if err := next.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func TestAFullTableOfWordsOutlastsAStart(t *testing.T) {
 	if !known || e.Failed.Target != "17.2.1" || e.Version == fleet.Other {
 		t.Errorf("it is kept as %+v, %t", e, known)
 	}
-	next.clock.pass(rollout.PresentFor + time.Minute)
+	next.reads(rollout.PresentFor + time.Minute)
 	if err := next.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ type FleetOptions struct {
 	// Skew returns what the store's clock is ahead of Clock if they are too far apart, else zero: reports have the times of the
 	// store's clock, by which other servers count. Nil: there is one clock.
 	Skew func() time.Duration
-	// Elapsed returns for how long this process is there, by a clock that nobody sets; nil: by the system's.
+	// Elapsed returns for how long this process is there, by a clock that nobody sets and that goes on while the machine
+	// is suspended; nil: by the system's, which does not.
 	Elapsed func() time.Duration
 	// Jitter is what hosts are told where their group has none of its own.
 	Jitter time.Duration

@@ -235,6 +235,16 @@ func FailedWith(target, text string) func(*find.Heartbeat) {
 	}
 }
 
+// reads passes time in which the server reads its store.
+func (w *World) reads(d time.Duration) {
+	for ; d > 0; d -= rollout.ReportLife {
+		w.Pass(min(d, rollout.ReportLife))
+		if err := w.Fleet.Sync(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 // Started is a world in which group dev has started, of four hosts, and prod waits, of two.
 func Started(t *testing.T, groups string) *World {
 	t.Helper()
@@ -244,7 +254,7 @@ func Started(t *testing.T, groups string) *World {
 	}
 	for range 6 {
 		w.Everybody("17.2.0")
-		w.Pass(10 * time.Minute)
+		w.reads(10 * time.Minute)
 	}
 	w.Everybody("17.2.0") // 12:00, the hour of dev
 	w.Apply(fmt.Sprintf(ConfigText, groups), Version)
