@@ -113,8 +113,17 @@ func newUnderWay(ctx context.Context, hosts string) (u *underWay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	age = 0
 	fmt.Fprintf(os.Stderr, "  %-52s %8.2f s\n", fmt.Sprintf("%s hosts are loaded in", hosts), time.Since(began).Seconds())
+	for ; age > 0; age -= time.Minute { // and has read the store since: a leap would be a pause, after which hosts have time
+		if err := fleet.Sync(ctx); err != nil {
+			return nil, err
+		}
+		for i := range fleet.Len() {
+			if age == 2*time.Minute {
+				fleet.Take(rollout.Heartbeat{HostID: hostID(i), Group: groupOf(i), Version: "17.2.0"}, clock())
+			}
+		}
+	}
 	if err := fleet.Tick(ctx); err != nil { // which writes who was seen
 		return nil, err
 	}
