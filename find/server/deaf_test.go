@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/driver"
 	"teleport-update/find/server/inventory"
@@ -160,6 +162,33 @@ func TestAPauseTimesNobodyOut(t *testing.T) {
 		reads(c.away, c.elapsed)
 		if complete := f.Counts(new(rollout.Rollout), nil, clock.Now()).Complete; complete != c.complete {
 			t.Errorf("%s: the counts are complete: %t", name, complete)
+		}
+	}
+}
+
+// A server was about to write who was seen when the store went away, and the write is done when it is back: what it knew
+// before does not say that anybody was heard meanwhile.
+func TestANoteThatCameLateCoversNothing(t *testing.T) {
+	for late, complete := range map[time.Duration]bool{0: true, 5 * time.Minute: false, 20 * time.Minute: false} {
+		w := newStoreWorld(t)
+		r := w.reporting(newClock(), w.store)
+		r.joined(r.token("all"), "dev", 0)
+		knew := r.clock.Now().Add(-time.Hour)
+		note := func(to time.Time) {
+			seen := fleet.Seen{From: to.Add(-time.Minute), To: to, Covered: knew}
+			change := store.Change{Writes: []store.Write{{Key: fmt.Sprint("agents/seen/other/", to.Unix(), "-0"), Value: seen.Bytes(),
+				Expires: to.Add(2 * time.Hour)}}}
+			if _, err := w.other.Commit(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		note(r.clock.Now())
+		r.reads(time.Minute)
+		r.clock.pass(22 * time.Minute)
+		note(r.clock.Now().Add(-late))
+		r.reads(time.Second)
+		if n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now()); n.Complete != complete {
+			t.Errorf("the note is %s late, and the counts are complete: %t", late, n.Complete)
 		}
 	}
 }

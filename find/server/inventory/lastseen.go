@@ -83,7 +83,9 @@ func (f *Fleet) hold(item store.Item) error {
 	return nil
 }
 
-// takeHeld takes up what was held, the oldest first. It returns when the newest of that was written.
+// takeHeld takes up what was held, the oldest first. It returns when the newest of that was written. A server that writes now
+// what it saw long ago has another clock, or was held up in its write for as long: what it knew then of all reports is no
+// knowledge of now.
 func (f *Fleet) takeHeld(now time.Time) (newest time.Time) {
 	held := f.keep.held
 	f.keep.held = nil
@@ -102,7 +104,7 @@ func (f *Fleet) takeHeld(now time.Time) (newest time.Time) {
 			at = now // by the clock of this server
 		}
 		newest = latest(newest, at)
-		if now.Sub(at) <= rollout.ReportLife && s.Covered.Before(f.covered) {
+		if !differ[s.server] && now.Sub(at) <= rollout.ReportLife && s.Covered.Before(f.covered) {
 			f.covered = s.Covered
 		}
 		f.takeSeen(&s.Seen, at)
