@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,7 +153,7 @@ func TestAPauseTimesNobodyOut(t *testing.T) {
 		reads := func(later, runs time.Duration) {
 			clock.pass(later)
 			elapsed += runs
-			if err := f.Sync(t.Context()); err != nil {
+			if err := f.Tick(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -190,6 +191,64 @@ func TestANoteThatCameLateCoversNothing(t *testing.T) {
 		if n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now()); n.Complete != complete {
 			t.Errorf("the note is %s late, and the counts are complete: %t", late, n.Complete)
 		}
+	}
+}
+
+// Other servers do not hear of hosts that report to a server which cannot reach the store, or cannot write it: it refuses
+// them, so that they may go to another one, and knows itself that it may have missed others.
+func TestWhoCannotTellOthersTakesNoReport(t *testing.T) {
+	for _, what := range []string{"the store is away", "the store takes no change"} {
+		t.Run(what, func(t *testing.T) {
+			w := newStoreWorld(t)
+			clock := newClock()
+			began := clock.Now()
+			w.elapsed = func() time.Duration { return clock.Now().Sub(began) }
+			away, full := &awayStore{Store: w.store}, &failingStore{Store: w.store}
+			cut := w.reporting(clock, map[string]store.Store{"the store is away": away, "the store takes no change": full}[what])
+			other := w.reporting(clock, w.other)
+			other.secrets, other.last = cut.secrets, cut.last
+			cut.joined(cut.token("all"), "dev", 0, 1)
+			complete := func(r *reportWorld) bool { return r.fleet.Counts(new(rollout.Rollout), nil, clock.Now()).Complete }
+			says := func(r *reportWorld) int {
+				status, _ := r.says(0, "dev", "17.2.0", nil)
+				return status
+			}
+			minutes := func(n int) {
+				for range n {
+					clock.pass(time.Minute)
+					cut.fleet.Tick(t.Context()) // which fails for some of the time
+					other.fleet.Tick(t.Context())
+				}
+			}
+			minutes(26)
+			says(cut)
+			if got := says(cut); got != http.StatusOK || !complete(cut) {
+				t.Fatalf("before: %d", got)
+			}
+			away.away.Store(true)
+			full.fail = true
+			minutes(2)
+			if got := says(cut); got != http.StatusOK {
+				t.Errorf("after two minutes: %d", got)
+			}
+			minutes(2)
+			if mine, others := says(cut), says(other); mine != http.StatusServiceUnavailable || others != http.StatusOK {
+				t.Errorf("after four minutes: %d, and another server: %d", mine, others)
+			}
+			if complete(cut) || !complete(other) {
+				t.Errorf("after four minutes the counts are complete: %t, and of another server: %t", complete(cut), complete(other))
+			}
+			away.away.Store(false)
+			full.fail = false
+			minutes(1)
+			if got := says(cut); got != http.StatusOK || complete(cut) {
+				t.Errorf("afterwards: %d, and the counts are complete: %t", got, complete(cut))
+			}
+			minutes(25)
+			if !complete(cut) {
+				t.Error("the counts are never complete again")
+			}
+		})
 	}
 }
 

@@ -248,6 +248,7 @@ type storeWorld struct {
 	other   *store.SQLite
 	options answers.StoredOptions
 	log     *lockedBuffer
+	elapsed func() time.Duration // of its servers, see FleetOptions
 }
 
 func newStoreWorld(t *testing.T) *storeWorld {

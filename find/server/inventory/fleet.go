@@ -66,6 +66,8 @@ type Fleet struct {
 	misheard time.Time
 	// synced is when the store was last read.
 	synced time.Time
+	// kept is when it was last at one with this server, which had written who has reported; of FleetOptions.Elapsed.
+	kept   time.Duration
 	tokens map[string]token // by name
 	// dirty are hosts with changes that are not in the store yet. The number grows
 	// with each change.
@@ -100,16 +102,22 @@ func newFleet(opts FleetOptions, started time.Time) *Fleet {
 }
 
 // Report takes the report of a host that proves who it is by its secret. When it
-// returns nil, what must not be lost is on stable storage.
+// returns nil, what must not be lost is on stable storage. A host that is refused with ErrMute counts for this server, as
+// one does whose change cannot be kept, and may be heard by another one.
 func (f *Fleet) Report(ctx context.Context, secret string, b rollout.Heartbeat) error {
 	if err := f.waitLoaded(ctx); err != nil {
 		return err
 	}
 	id, changed, err := f.take(secret, b, f.reportTime())
-	if err == nil && changed {
-		err = f.flush(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case changed:
+		return f.flush(ctx, id)
+	case f.isMute():
+		return ErrMute
 	}
-	return err
+	return nil
 }
 
 // Take notes the report of a host, which has passed its Check, without asking who
@@ -184,7 +192,7 @@ func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, no
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	inTime := now.Sub(f.synced) <= rollout.ReportLife
-	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.completeAt()) && (f.opts.Store == nil || inTime)
+	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.completeAt()) && (f.opts.Store == nil || inTime && !f.wasMute())
 	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
 }
 

@@ -77,6 +77,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	defer f.mu.Unlock()
 	f.keep.since, f.keep.identity, f.synced = since, identity, at
 	f.keep.heard, f.keep.missed = f.opts.Elapsed(), now.Sub(at) > rollout.ReportLife
+	f.kept = f.keep.heard
 	newest := f.takeHeld(now)
 	if away := now.Sub(newest); away > 0 && away <= rollout.ReportLife {
 		// Nobody could report while no server was there.

@@ -284,6 +284,9 @@ func (f *Fleet) Tick(ctx context.Context) error {
 			f.keep.lastSave = now
 		}
 	}
+	if err == nil {
+		f.speak(now)
+	}
 	agree := now.Sub(f.keep.disagreed) > 24*forgetEvery
 	if err == nil && now.Sub(f.keep.purged) >= forgetEvery && agree {
 		f.keep.purged = now
