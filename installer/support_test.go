@@ -96,6 +96,9 @@ E`,
 }
 
 func TestTheFileForATicketIsSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes take seconds to compress")
+	}
 	// What compresses badly, wherever it comes from.
 	noise := func(bytes int) string {
 		return fmt.Sprintf("head -c %d /dev/urandom | od -An -v -tu1; echo the end", bytes/2)

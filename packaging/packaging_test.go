@@ -161,8 +161,18 @@ func TestTheManualAndTheCompletionsKnowEveryCommandAndFlag(t *testing.T) {
 	}
 }
 
+// skipBuild skips a test of a built program with -short.
+func skipBuild(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a program takes seconds to build")
+	}
+}
+
 // usage reads the commands and the flags of a program from its own help.
 func usage(t *testing.T, program string) []string {
+	t.Helper()
+	skipBuild(t)
 	path := filepath.Join(t.TempDir(), program)
 	if out, err := exec.Command("go", "build", "-o", path, "../cmd/"+program).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", program, err, out)

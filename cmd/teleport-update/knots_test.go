@@ -45,6 +45,9 @@ type listed struct {
 }
 
 func TestFilesDoNotNeedOneAnotherInKnots(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the types of all packages take seconds to read")
+	}
 	packages, load := rooms(t)
 	measured := 0
 	for _, p := range packages {

@@ -61,6 +61,9 @@ func bytesRead(t *testing.T) (n int64) {
 // small one, whose time is nearly all its own, and one of a realistic size, which the signature
 // must not have read again.
 func TestWhatASignatureCosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a release of a realistic size takes seconds to unpack")
+	}
 	key, pub := newKey(t)
 	modes := []Policy{{Signatures: Off}, keysOf(t, pub)}
 	for _, tc := range []struct {

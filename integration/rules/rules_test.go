@@ -68,6 +68,9 @@ func TestASecondModelOfTheRulesAgreesWithTheEngine(t *testing.T) {
 	// The same histories each time, so that a change is judged by what it changes. A
 	// campaign, which says how many it wants, draws others each time.
 	histories, seed := 1500, uint64(1)
+	if testing.Short() {
+		histories = 100
+	}
 	if s := os.Getenv("RULES_HISTORIES"); s != "" {
 		histories, _ = strconv.Atoi(s)
 		seed = uint64(time.Now().UnixNano())

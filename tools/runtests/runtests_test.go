@@ -208,6 +208,9 @@ func TestTheSlowestTestsAreNamed(t *testing.T) {
 // What `make test` takes is what a person waits for all of it. Parts run three at a
 // time, so their sum is another figure.
 func TestTheTimeOfAWholeTargetIsThatOfItsWall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("go lists all packages again and again")
+	}
 	t.Chdir("../..")
 	t.Setenv("FAULTS", "")
 	t.Setenv("FAULTS_POINTS", "")

@@ -32,9 +32,12 @@ type Server struct {
 	ended   chan struct{}
 }
 
-// Need skips a test on a machine without PostgreSQL, where CI is not set.
+// Need skips a test on a machine without PostgreSQL, where CI is not set, and with -short: a database takes seconds to begin.
 func Need(t testing.TB) (bin string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a database takes seconds to begin")
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) > 0 {
 		slices.Sort(found)
