@@ -213,6 +213,9 @@ func lookBeforeEnable(ctx context.Context, i *Installer, flight *transaction.Pre
 			return err
 		}
 	}
+	if err := i.checkUnitsOfPackages(c.Spec.UnitDir, cmp.Or(moveTo, i.Machine.Host.Paths.UnitDir)); err != nil {
+		return err
+	}
 	if moveTo != "" {
 		if err := i.Machine.Host.CheckMove(moveTo); err != nil {
 			return err

@@ -36,6 +36,17 @@ func (i *Installer) checkUnitsAtBoot(dir string) error {
 			"later commands", layout.ConfigDir).Refused()
 }
 
+// checkUnitsOfPackages refuses a folder for units in which a package has the updater's own: they would be written over, and
+// the package's next version would write over what came instead.
+func (i *Installer) checkUnitsOfPackages(recorded, dir string) error {
+	file := i.Machine.Host.In(dir).OwnUnits().InPackageDir()
+	if file == "" || recorded == dir {
+		return nil
+	}
+	return failure.Unchanged("%s is a unit of the package of teleport-update, and would be written over", file).
+		To("leave out --unit-dir, or name %s: `teleport-update enable`, with the other options as before", layout.ConfigDir).Refused()
+}
+
 // unitsToMove is the folder that this enable moves the units of a version to, empty if they stay. Until
 // then all is looked at in the folder in which they are.
 func (i *Installer) unitsToMove() (to string) {

@@ -18,6 +18,21 @@ func (u Units) Packaged() bool {
 	return u.some(func(p place) bool { return p.packaged != "" })
 }
 
+// InPackageDir returns the first of the updater's units that is in UnitDir, if that is where packages have theirs, by
+// whatever name; else it is empty. Whoever did not write it has it from a package.
+func (u Units) InPackageDir() string {
+	u = u.withDefaults()
+	if !slices.ContainsFunc(u.PackageDirs, func(dir string) bool { return sameFile(dir, u.UnitDir) }) {
+		return ""
+	}
+	for _, f := range u.named() {
+		if path := filepath.Join(u.UnitDir, f.Name); OwnFile(path) {
+			return path
+		}
+	}
+	return ""
+}
+
 // Present reports whether any unit of the updater is there, whoever brought it.
 func (u Units) Present() bool {
 	return u.some(func(p place) bool { return p.packaged != "" || p.present != nil })

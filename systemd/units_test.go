@@ -24,6 +24,39 @@ func tempUnits(t *testing.T) (Units, string) {
 	}, root
 }
 
+func TestWhatAPackageHasInTheFolderOfUnitsIsSeen(t *testing.T) {
+	u, root := tempUnits(t)
+	if err := os.MkdirAll(root+"/package", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("package", root+"/lib"); err != nil {
+		t.Fatal(err)
+	}
+	inPackages := u
+	inPackages.UnitDir = root + "/lib"
+	if got := inPackages.InPackageDir(); got != "" {
+		t.Errorf("an empty folder has %s", got)
+	}
+	writeFile(t, root+"/package/"+u.Service(), "[Service]\nExecStart=/another/updater\n")
+	if got := inPackages.InPackageDir(); got != "" {
+		t.Errorf("a stranger's file is taken for the package's: %s", got)
+	}
+	files, err := u.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		writeFile(t, root+"/package/"+f.Name, string(f.Content))
+		writeFile(t, u.UnitDir+"/"+f.Name, string(f.Content))
+	}
+	if got := inPackages.InPackageDir(); filepath.Dir(got) != root+"/lib" {
+		t.Errorf("the package's units are at %q", got)
+	}
+	if got := u.InPackageDir(); got != "" {
+		t.Errorf("a folder of one's own has %s of a package", got)
+	}
+}
+
 // tree lists files with their content and links with their targets.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()

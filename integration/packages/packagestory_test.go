@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
@@ -42,6 +43,14 @@ func packageCarriesAHost(t *testing.T, m manager) {
 	installed := time.Since(begun)
 	s.UpdaterInstalled(scenes.PackageOld)
 	s.inert()
+
+	packaged := s.Tree("/usr/lib/systemd/system")
+	for _, dir := range []string{"/usr/lib/systemd/system", "/lib/systemd/system"} {
+		s.Fails(1, "is a unit of the package", s.Path, "--unit-dir", dir, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL)
+	}
+	if changed := packaged.Diff(s.Tree("/usr/lib/systemd/system")); len(changed) > 0 {
+		t.Errorf("what was refused has changed %q", changed)
+	}
 
 	enabling := time.Now()
 	s.Enable("--health-window", "1s")
