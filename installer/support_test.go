@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/find"
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 )
@@ -92,6 +94,38 @@ E`,
 		if text, ok := parts[name]; !ok || !strings.Contains(text, want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, text)
 		}
+	}
+}
+
+// Where releases come from, whom the host trusts for that, and what find said last and when: half of all tickets.
+func TestTheFileForATicketSaysWhereReleasesComeFrom(t *testing.T) {
+	i := testInstaller(t)
+	c := state.EmptyConfig()
+	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0", CAFile: "/etc/ssl/mirror.pem",
+		URLTemplates: []string{"https://one.example/teleport-{{.Version}}.tar.gz", "https://ann:marked@two.example/v{{.Version}}/teleport-{{\"marked\"}}.tar.gz"}}
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
+	must(t, i.finder().lastAnswer(c.Spec, find.Answer{Version: "1.2.0", Edition: version.OSS}).Save(i.Machine.Host.Paths.LastAnswer()))
+	programs(t, map[string]string{"journalctl": ":", "systemctl": ":", "findmnt": "echo '{}'"})
+	parts, _ := bundle(t, i)
+	var status struct {
+		Releases struct {
+			Templates []string `json:"templates"`
+			CAFile    string   `json:"ca_file"`
+		} `json:"releases"`
+	}
+	must(t, json.Unmarshal([]byte(parts["status.json"]), &status))
+	if got := strings.Join(status.Releases.Templates, " "); !strings.Contains(got, "https://one.example/teleport-{{.Version}}.tar.gz") ||
+		!strings.Contains(got, "two.example/v{{.Version}}/…") || strings.Contains(got, "marked") {
+		t.Errorf("the templates are %q", got)
+	}
+	if status.Releases.CAFile != "/etc/ssl/mirror.pem" {
+		t.Errorf("the CA file is %q", status.Releases.CAFile)
+	}
+	var last state.LastAnswer
+	must(t, json.Unmarshal([]byte(parts["find.json"]), &last))
+	if last.Version != "1.2.0" || last.Time.IsZero() || last.Proxy == "" {
+		t.Errorf("find's last answer is %s", parts["find.json"])
 	}
 }
 

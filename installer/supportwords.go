@@ -30,6 +30,9 @@ type cleaner struct {
 	host         *regexp.Regexp
 }
 
+// action is a part of a URL template that names a field of a release: it holds no word of its own.
+const action = `\{\{ *((if |with )?(\.[A-Z][A-Za-z]*)+|else|end) *\}\}`
+
 // newCleaner compiles the expressions where they are needed: each run of the timer would do it otherwise.
 func newCleaner(secrets []string) *cleaner {
 	return &cleaner{
@@ -47,8 +50,8 @@ func newCleaner(secrets []string) *cleaner {
 			`(\s+)("[^"]*"|'[^']*'|[^\s"'` + "`" + `-][^\s"'` + "`" + `]*))?`),
 		words: regexp.MustCompile(`[\pL\pN+_=~%-]{16,}`),
 		knownSegment: regexp.MustCompile(`^(v1|webapi|find|ping|releases|agents|heartbeat|join|healthz|readyz|packages|scripts|` +
-			`install\.sh|apt|yum|automaticupgrades|channel|maintenance|version|critical|(teleport|tsh|tctl)([a-z._-]|\{\{[^}]*\}\}|` +
-			`\d{1,4}|x86_64|aarch64)*)$`),
+			`install\.sh|apt|yum|automaticupgrades|channel|maintenance|version|critical|(teleport|tsh|tctl)([a-z._-]|` + action + `|` +
+			`\d{1,4}|x86_64|aarch64)*|(v?` + action + `)+)$`),
 		host: regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$`),
 	}
 }
