@@ -54,6 +54,7 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 		s.Must("systemctl", "daemon-reload")
 	}
 
+	s.refusesWithinCloudInit(dropIn)
 	dependents := s.dependents()
 	s.Must(updater, "rollback")
 	s.Serves("1.0.0")
@@ -76,6 +77,30 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 	if said := scenes.Text(s.Status().LastError); !strings.Contains(said, "with-requires.service") || !strings.Contains(said, "did not start again") {
 		t.Errorf("of the unit that did not start again status says %q", said)
 	}
+}
+
+// refusesWithinCloudInit has the last stage of cloud-init change the version of an agent that systemd starts after that stage:
+// what the stage waits for would wait for the stage.
+func (s *scene) refusesWithinCloudInit(dropIn string) {
+	s.T.Helper()
+	s.Write("/etc/systemd/system/cloud-final.service", "[Service]\nType=oneshot\nTimeoutStartSec=60\n"+
+		"ExecStart=/bin/sh -c 'exec "+updater+" rollback >/run/said 2>&1'\n")
+	s.Write(dropIn, "[Unit]\nAfter=cloud-final.service\n")
+	s.Must("systemctl", "daemon-reload")
+	before := s.Seen()
+	s.Try("systemctl", "start", "cloud-final")
+	if got := s.Show("cloud-final.service", "ExecMainStatus"); got != "1" {
+		s.T.Errorf("within cloud-init's last stage the rollback ends with %s", got)
+	}
+	if said := s.Read("/run/said"); !strings.Contains(said, "teleport.service waits for cloud-final.service") || !strings.Contains(said, "the agent stays on version") {
+		s.T.Errorf("within cloud-init's last stage it says\n%s", said)
+	}
+	if got := before.Became(s.Seen()); got != scenes.InPeace {
+		s.T.Errorf("within cloud-init's last stage the agent was %s", got)
+	}
+	s.Closed()
+	s.Must("rm", dropIn, "/etc/systemd/system/cloud-final.service")
+	s.Must("systemctl", "daemon-reload")
 }
 
 // dependents starts units of each kind that goes down with the agent, some of them by others.
