@@ -33,7 +33,11 @@ func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted: %v", blocked), OldServes: serves,
 				Prevented: blocked}
 		}
-		return p.act(ctx, systemd.VerbRestart)
+		out, err := p.act(ctx, systemd.VerbRestart)
+		if refused, ok := errors.AsType[*UnhealthyError](err); ok && systemd.IsDenied(refused.Prevented) {
+			refused.OldServes = serves
+		}
+		return out, err
 	}
 	// A unit that is dying again and again is stopped first: systemd may restart it
 	// once more just now, and that must not be counted against the new version.
@@ -95,6 +99,10 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 	p.logWatching()
 	last, v, err := p.observe(ctx, s, j)
 	stop()
+	if v.kind == needsRestart && systemd.IsDenied(s.reload.err) {
+		return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: "is not reloaded, for a policy of the host denies it: " + s.reload.err.Error(),
+			OldServes: v.oldServes, Prevented: s.reload.err}
+	}
 	if v.kind == needsRestart {
 		reason := "the agent " + v.reason
 		if s.reload.err != nil {
@@ -205,7 +213,7 @@ func (p *watching) failure(ctx context.Context, err error) error {
 	}
 	if job, ok := errors.AsType[*systemd.JobError](err); ok {
 		u := &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
-		if job.Result == systemd.ResultWaiting {
+		if job.Result == systemd.ResultWaiting || systemd.IsDenied(job) {
 			u.Prevented = job
 		}
 		return u

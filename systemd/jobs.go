@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -85,6 +86,16 @@ func isNoSuchUnit(err error) bool {
 	e, ok := errors.AsType[dbus.Error](err)
 	return ok && e.Name == "org.freedesktop.systemd1.NoSuchUnit"
 }
+
+// IsDenied reports whether an error is a refusal by a policy, of the bus, of polkit or of SELinux: only a try shows it, and it
+// says something about the host, not about what was to be started.
+func IsDenied(err error) bool {
+	e, ok := errors.AsType[dbus.Error](err)
+	return ok && slices.Contains(deniedErrors, e.Name)
+}
+
+var deniedErrors = []string{"org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.AuthFailed",
+	"org.freedesktop.DBus.Error.InteractiveAuthorizationRequired"}
 
 func (c *Conn) runJob(ctx context.Context, verb Verb, unit string) error {
 	u, err := c.Unit(ctx, unit)
