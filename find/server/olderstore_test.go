@@ -78,6 +78,33 @@ func TestAnOlderStoreLetsNoGroupGoOn(t *testing.T) {
 	}
 }
 
+// The store loses a halt and the next rollout, which people had ordered because of it.
+func TestAnOlderStoreKeepsTheHaltsOfARolloutThatWasReplaced(t *testing.T) {
+	w, r, _, fail := braking(t)
+	before := map[string]store.Item{rollout.KindVersion: w.item(rollout.KindVersion), rollout.KindRollout: w.item(rollout.KindRollout)}
+	fail(0)
+	r.tick()
+	if r.rollout().Status.Groups[0].Halted == nil || r.told() {
+		t.Fatal("the group is not halted")
+	}
+	w.write(strings.ReplaceAll(scheduled, "17.2.1", "17.2.2"))
+	r.tick()
+	r.stored.Refresh(t.Context())
+	if got := r.rollout().Spec.TargetVersion; got != "17.2.2" {
+		t.Fatalf("the rollout is to %s", got)
+	}
+	w.goBack(before[rollout.KindVersion])
+	w.put(rollout.KindRollout, string(before[rollout.KindRollout].Value))
+	r.stored.Refresh(t.Context())
+	if r.told() {
+		t.Error("hosts are told to update to the version that was halted")
+	}
+	r.tick()
+	if got := r.rollout(); got.Spec.TargetVersion != "17.2.1" || got.Status.Groups[0].Halted == nil {
+		t.Errorf("the store has a rollout to %s, halted: %+v", got.Spec.TargetVersion, got.Status.Groups[0].Halted)
+	}
+}
+
 func TestAnOlderStoreKeepsAModeThatStops(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabled)

@@ -1,6 +1,8 @@
 package answers
 
 import (
+	"slices"
+
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
 )
@@ -9,11 +11,16 @@ import (
 // was promoted that had not received the last changes, or a copy was put back. Hosts would be told to update until the
 // engine halts the groups again, and nobody would suspend the rollout again. Both are written like what could not be written.
 func (s *Stored) keepStopped(before, now Resources) {
+	s.keepLeft(before.Rollout, now.Rollout)
 	if !isOlder(before.Revisions[rollout.KindRollout], now.Revisions[rollout.KindRollout]) &&
 		!isOlder(before.Revisions[rollout.KindConfig], now.Revisions[rollout.KindConfig]) {
 		return
 	}
-	if lost := haltsLost(before.Rollout, now.Rollout); lost != nil {
+	for _, known := range append([]*rollout.Rollout{before.Rollout}, s.left...) {
+		lost := haltsLost(known, now.Rollout)
+		if lost == nil {
+			continue
+		}
 		if more := s.brake.hold(lost); len(more) > 0 {
 			s.opts.Log.Error("the store is older than it was, and its rollout goes on: groups stay halted", "groups", more)
 		}
@@ -28,6 +35,24 @@ func (s *Stored) keepStopped(before, now Resources) {
 	}
 }
 
+// maxLeft is how many rollouts are kept that others have followed: a store that lost its last seconds lost hardly more.
+const maxLeft = 4
+
+// keepLeft keeps a rollout with halts when another one follows it: a store that lost both may go on with the first.
+func (s *Stored) keepLeft(before, now *rollout.Rollout) {
+	halted := func(g rollout.GroupStatus) bool { return g.Halted != nil }
+	if before == nil || isSame(before, now) || !slices.ContainsFunc(before.Status.Groups, halted) {
+		return
+	}
+	s.left = slices.DeleteFunc(s.left, func(r *rollout.Rollout) bool { return isSame(r, before) })
+	s.left = append([]*rollout.Rollout{before}, s.left...)
+	s.left = s.left[:min(len(s.left), maxLeft)]
+}
+
+func isSame(a, b *rollout.Rollout) bool {
+	return a != nil && b != nil && a.Spec.TargetVersion == b.Spec.TargetVersion && a.Status.StartTime.Equal(b.Status.StartTime)
+}
+
 // isOlder reports whether an item is of a store that lost changes: revisions fall, or make the step of a new epoch.
 func isOlder(before, now store.Revision) bool {
 	if before == store.None || now == store.None {
@@ -38,11 +63,7 @@ func isOlder(before, now store.Revision) bool {
 
 // haltsLost is the rollout of before with no more halts than are missing from the same rollout now; nil if none are.
 func haltsLost(before, now *rollout.Rollout) *rollout.Rollout {
-	if before == nil || now == nil {
-		return nil
-	}
-	same := before.Spec.TargetVersion == now.Spec.TargetVersion && before.Status.StartTime.Equal(now.Status.StartTime)
-	if !same {
+	if !isSame(before, now) {
 		return nil
 	}
 	halted := make(map[string]bool)

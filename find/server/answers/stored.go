@@ -49,7 +49,8 @@ type Stored struct {
 	current atomic.Pointer[snapshot]
 
 	refreshing sync.Mutex
-	confirmed  atomic.Int64 // when the store last said that current is how it is, in nanoseconds
+	left       []*rollout.Rollout // rollouts with halts that others have followed, the newest first; under refreshing
+	confirmed  atomic.Int64       // when the store last said that current is how it is, in nanoseconds
 	failing    atomic.Pointer[error]
 }
 
