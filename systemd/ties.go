@@ -20,7 +20,8 @@ type Ties struct {
 
 	Conditions []Condition // of both kinds, Condition…= and Assert…=
 
-	View View // of the file system, that its processes have
+	View    View // of the file system, that its processes have
+	Startup Startup
 
 	After    []string // units that are started before this one, where both are
 	Starters []string // units that start this one again whenever it is down: Upholds=, a .path
@@ -39,6 +40,7 @@ func parseTies(p properties) Ties {
 		After:        property[[]string](p, "After"),
 		Starters:     slices.Clone(property[[]string](p, "UpheldBy")),
 		View:         parseView(p),
+		Startup:      parseStartup(p),
 	}
 	for _, unit := range property[[]string](p, "TriggeredBy") {
 		if strings.HasSuffix(unit, ".path") {

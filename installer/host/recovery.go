@@ -29,6 +29,9 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 			return failure.Unchanged("%s would not be started, for %s does not hold", u.Name, c).To("%s", look)
 		}
 	}
+	if setting := u.Ties.Startup.Prevents(); setting != "" {
+		return failure.Unchanged("%s would not come to its end, for %s keeps it from that", u.Name, setting).To("%s", look)
+	}
 	folders := []string{h.Paths.LinkDir, h.Paths.UnitDir, h.Paths.Versions()}
 	if database, err := h.Database(); err == nil {
 		folders = append(folders, filepath.Dir(database))
