@@ -159,7 +159,7 @@ func outcomes() []outcome {
 // that, and after the next tick, all is over and the promise is kept. One run has a
 // share of them, another one each time; FAULTS=all has all.
 func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
-	some := sampled{every: 7}
+	some := sampled{every: 15}
 	covered := map[state.Phase]bool{}
 	share, number := shareOfRun(t), 0
 	for _, s := range scenes() {
