@@ -191,8 +191,9 @@ func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now 
 func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	inTime := now.Sub(f.synced) <= rollout.ReportLife
-	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.completeAt()) && (f.opts.Store == nil || inTime && !f.wasMute())
+	alone := f.opts.Store == nil
+	inTouch := alone || now.Sub(f.synced) <= rollout.ReportLife && !f.wasMute()
+	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.completeAt()) && inTouch
 	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
 }
 
