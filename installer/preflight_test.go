@@ -60,6 +60,9 @@ func TestEveryCommandAsksThePreflight(t *testing.T) {
 	for name, command := range changes {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			if name == "enable" {
+				needsEarlyFolder(t, w)
+			}
 			w.Machine.Scheduled = false
 			whole(t, w.Installer, version.Release{Version: "1.0.0", Edition: version.OSS}, version.Release{Version: "0.9.0", Edition: version.OSS})
 			c, err := w.Machine.Host.Paths.LoadConfig()

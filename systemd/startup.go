@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -70,7 +69,7 @@ func (s Startup) Prevents() string {
 	}
 	for _, pattern := range s.EnvironmentFiles {
 		if found, err := filepath.Glob(pattern); err == nil && len(found) == 0 {
-			return fmt.Sprintf("EnvironmentFile=%s, which is not there,", pattern)
+			return "EnvironmentFile=" + pattern
 		}
 	}
 	if len(s.TooLow) > 0 {
