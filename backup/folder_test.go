@@ -144,6 +144,9 @@ func TestNoFileOutsideTheFirstFolderIsOpenedWhateverTakesItsPlace(t *testing.T) 
 			if os.Getenv("FAULTS") != "all" {
 				step = calls/16 + 1
 			}
+			if testing.Short() {
+				step = calls/4 + 1
+			}
 			for at := step; at <= calls; at += step {
 				run(at)
 			}

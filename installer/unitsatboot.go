@@ -40,8 +40,13 @@ func (i *Installer) checkUnitsAtBoot(dir string) error {
 // the package's next version would write over what came instead.
 func (i *Installer) checkUnitsOfPackages(recorded, dir string) error {
 	file := i.Machine.Host.In(dir).OwnUnits().InPackageDir()
-	if file == "" || recorded == dir {
+	if file == "" {
 		return nil
+	}
+	ours, err1 := os.Stat(recorded)
+	named, err2 := os.Stat(dir)
+	if err1 == nil && err2 == nil && os.SameFile(ours, named) {
+		return nil // by whatever name, those are this host's since an earlier enable
 	}
 	return failure.Unchanged("%s is a unit of the package of teleport-update, and would be written over", file).
 		To("leave out --unit-dir, or name %s: `teleport-update enable`, with the other options as before", layout.ConfigDir).Refused()

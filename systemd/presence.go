@@ -18,15 +18,20 @@ func (u Units) Packaged() bool {
 	return u.some(func(p place) bool { return p.packaged != "" })
 }
 
-// InPackageDir returns the first of the updater's units that is in UnitDir, if that is where packages have theirs, by
-// whatever name; else it is empty. Whoever did not write it has it from a package.
+// InPackageDir returns the first of the updater's units that is in UnitDir and that Write would write over, if packages have
+// theirs there, by whatever name; else it is empty. Whoever did not write it has it from a package.
 func (u Units) InPackageDir() string {
 	u = u.withDefaults()
 	if !slices.ContainsFunc(u.PackageDirs, func(dir string) bool { return sameFile(dir, u.UnitDir) }) {
 		return ""
 	}
-	for _, f := range u.named() {
-		if path := filepath.Join(u.UnitDir, f.Name); OwnFile(path) {
+	files, err := u.Files()
+	if err != nil {
+		return "" // Write says so
+	}
+	for _, f := range files {
+		path := filepath.Join(u.UnitDir, f.Name)
+		if content, err := regular.Read(path, 64<<10, regular.NoLink); err == nil && OwnFile(path) && !bytes.Equal(content, f.Content) {
 			return path
 		}
 	}

@@ -41,7 +41,7 @@ func parseStartup(p properties) Startup {
 		s.WorkingDirectory = dir
 	}
 	for _, fields := range property[[][]any](p, "EnvironmentFiles") {
-		if optional, _ := fields[len(fields)-1].(bool); !optional {
+		if len(fields) == 2 && fields[1] == false { // the other ones may be missing
 			s.EnvironmentFiles = append(s.EnvironmentFiles, text(fields, 0))
 		}
 	}

@@ -49,8 +49,19 @@ func TestWhatAPackageHasInTheFolderOfUnitsIsSeen(t *testing.T) {
 		writeFile(t, root+"/package/"+f.Name, string(f.Content))
 		writeFile(t, u.UnitDir+"/"+f.Name, string(f.Content))
 	}
+	inPackages.Binary = "/opt/copy/teleport-update"
 	if got := inPackages.InPackageDir(); filepath.Dir(got) != root+"/lib" {
 		t.Errorf("the package's units are at %q", got)
+	}
+	mine, err := inPackages.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range mine { // by an enable that was cut off before it was recorded
+		writeFile(t, root+"/package/"+f.Name, string(f.Content))
+	}
+	if got := inPackages.InPackageDir(); got != "" {
+		t.Errorf("what would be written is there, and is taken for a package's: %s", got)
 	}
 	if got := u.InPackageDir(); got != "" {
 		t.Errorf("a folder of one's own has %s of a package", got)

@@ -78,6 +78,9 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 
 // The server itself listens for them, with the certificate of hosts.
 func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
 	a := &adminRun{t: t, dir: t.TempDir()}
 	ca := filepath.Join(a.dir, "ca.pem")
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--self-signed", "--ca-out", ca, "--store", filepath.Join(a.dir, "store", "store.db"),

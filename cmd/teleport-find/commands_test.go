@@ -43,6 +43,9 @@ spec:
 
 // Each part of docs/commands.md is what the commands print after one another.
 func TestTheGuideShowsWhatOneSees(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
 	guide := readDoc(t, "rollouts.md")
 	if !strings.Contains(guide, schedule) {
 		t.Error("docs/rollouts.md has another schedule")
@@ -238,6 +241,9 @@ func TestHostsDoNotDriveTheTerminal(t *testing.T) {
 
 // Examples of the rollout's rules, as somebody at the command line sees them.
 func TestExamplesFromTheCommandLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
 	s := newStation(t, map[string]int{"dev": 10, "prod": 4, "typo": 1})
 	write(t, filepath.Join(s.dir, "groups.yaml"), schedule)
 	write(t, filepath.Join(s.dir, "edited.yaml"), strings.Replace(schedule, `days: ["*"]`, `days: ["Tue", "Wed", "Thu", "Fri"]`, 1))

@@ -40,6 +40,9 @@ func closedAtOnce(t *testing.T, conn net.Conn) bool {
 
 // By each listener of the server.
 func TestAnAddressWithTooManyConnectionsKeepsNobodyFromAsking(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
 	own := ownAddress(t).String()
 	dir := t.TempDir()
 	bound := []string{"TELEPORT_FIND_CONNECTIONS_PER_ADDRESS=3"}

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 }
 
 func TestServeFollowsItsFileAndStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
 	groups := filepath.Join(t.TempDir(), "groups.yaml")
 	write(t, groups, "staging: {agent_version: 15.2.0}\n")
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--agent-version", "v15.1.1", "--edition", "enterprise", "--jitter", "30", "--groups", groups)

@@ -140,6 +140,9 @@ func hostileServer(t *testing.T, word, how string) (socket string) {
 // Every kind of word, in every string that a server may send and in its errors, before every command
 // and in every format: a terminal is sent nothing but printable text. JSON and YAML stay what they are, with the same values.
 func TestWordsOfOthersDriveNoTerminal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
 	runs := 0
 	for _, kind := range slices.Sorted(maps.Keys(consoletest.Words())) {
 		t.Run(kind, func(t *testing.T) {

@@ -9,6 +9,9 @@ import (
 // The first version that goes from group to group starts from what hosts run, though no rollout has counted them yet: new
 // hosts are told the target with the turn of their group, and not before. Without hosts, people are told what is taken.
 func TestTheFirstVersionStartsFromWhatHostsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
 	for _, tc := range []struct {
 		name   string
 		hosts  map[string]int
