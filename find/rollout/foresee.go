@@ -74,7 +74,7 @@ func nobodyReports(r *Rollout, n Counts) []string {
 
 // hostTime is how long a host holds its place in flight, as a rule: until its next
 // poll, and through an update.
-const hostTime = PollInterval
+const hostTime = pollInterval
 
 // pace is how a plan goes on.
 type pace struct {

@@ -3,8 +3,8 @@ package rollout
 import "time"
 
 const (
-	// PollInterval is how often hosts ask and report.
-	PollInterval = 10 * time.Minute
+	// pollInterval is how often hosts ask and report.
+	pollInterval = 10 * time.Minute
 	// PresentFor is how long after its last report a host is present: two polls and
 	// their spread.
 	PresentFor = 25 * time.Minute
@@ -18,7 +18,7 @@ const (
 	defaultTimeout = time.Hour
 	// goneFor is the least that failure_seconds can mean: a host that reports at
 	// its polls cannot be missed sooner.
-	goneFor = 2 * PollInterval
+	goneFor = 2 * pollInterval
 	// expiry is how long a group may take with a plan, and without one before it is
 	// shown as stalled (RFD 0169 §Scheduling).
 	expiry = 24 * time.Hour

@@ -46,6 +46,9 @@ func packageCarriesAHost(t *testing.T, m manager) {
 
 	packaged := s.Tree("/usr/lib/systemd/system")
 	for _, dir := range []string{"/usr/lib/systemd/system", "/lib/systemd/system"} {
+		if s.Try("test", dir, "-ef", "/usr/lib/systemd/system").Code != 0 {
+			continue // before Debian 12 they may be two
+		}
 		s.Fails(1, "is a unit of the package", s.Path, "--unit-dir", dir, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL)
 	}
 	if changed := packaged.Diff(s.Tree("/usr/lib/systemd/system")); len(changed) > 0 {

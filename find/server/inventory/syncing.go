@@ -139,11 +139,11 @@ func (f *Fleet) Sync(ctx context.Context) (err error) {
 // hear notes that all of the store is known that was in it at a time, which is before it was read: what was written while
 // it was read may be missing. After an outage of the store, or a pause of this process, that is longer than servers' notes of
 // who was seen are good for, hosts may have said to others, or to nobody, what is not here yet: their silence counts from
-// now on only. A clock that was set ahead is no pause, but one by more than a poll may be that of a machine that was stopped
+// now on only. A clock that was set ahead is no pause, but one by more than a poll or so may be that of a machine that was stopped
 // with all of its clocks, and makes every host as silent.
 func (f *Fleet) hear(began time.Time) {
 	running, away := f.opts.Elapsed(), began.Sub(f.synced)
-	deaf := f.keep.missed || running-f.keep.heard > rollout.ReportLife || away > rollout.PollInterval
+	deaf := f.keep.missed || running-f.keep.heard > rollout.ReportLife || away > rollout.PresentFor/2
 	if deaf && away > rollout.ReportLife && f.covered.Before(began) {
 		f.opts.Log.Warn("the store was not read for a while: no group goes on until hosts have had time to report",
 			"away", away.Round(time.Second), "time", rollout.PresentFor)
