@@ -28,7 +28,11 @@ import (
 //
 // ACTS_RUNS sets how many runs there are, ACTS_SEED repeats them.
 func TestAHistoryOfPausesAnotherTimeAndAReplacedStore(t *testing.T) {
-	runs, seed := envNumber(t, "ACTS_RUNS", 8), envNumber(t, "ACTS_SEED", rand.Uint64())
+	runs := uint64(8)
+	if testing.Short() {
+		runs = 3
+	}
+	runs, seed := envNumber(t, "ACTS_RUNS", runs), envNumber(t, "ACTS_SEED", rand.Uint64())
 	t.Logf("ACTS_SEED=%d", seed)
 	covered := make(map[string]int)
 	for run := range runs {

@@ -30,6 +30,9 @@ import (
 // the scheduler does.
 func TestTwoEnginesMakeOneHistory(t *testing.T) {
 	runs := uint64(40)
+	if testing.Short() {
+		runs = 8
+	}
 	if os.Getenv("FAULTS") == "all" {
 		runs = 1000
 	}

@@ -75,6 +75,9 @@ func TestAScriptThatIsCutAnywhereRunsNothing(t *testing.T) {
 	var cuts []int
 	last := strings.LastIndex(strings.TrimSuffix(string(whole), "\n"), "\n") + 1
 	for i, c := range whole {
+		if testing.Short() && i%7 != 0 && i < last {
+			continue
+		}
 		// In the last lines, anywhere.
 		if c == '\n' || i%40 == 0 || i > last-20 {
 			cuts = append(cuts, i)
