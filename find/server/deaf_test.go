@@ -252,6 +252,44 @@ func TestWhoCannotTellOthersTakesNoReport(t *testing.T) {
 	}
 }
 
+// The clock of a server is set ahead by hours, and hosts report to it before it has noticed: to it they come back after a long
+// time. To a server that has heard of them all the time they are not new, and they stay in its counts.
+func TestAClockThatLeapsMakesNoHostNew(t *testing.T) {
+	w := newStoreWorld(t)
+	right, wrong := newClock(), newClock()
+	a, b := w.reporting(right, w.store), w.reporting(wrong, w.other)
+	b.secrets, b.last = a.secrets, a.last
+	a.joined(a.token("all"), "dev", 0, 1, 2)
+	for range 5 {
+		for _, r := range []*reportWorld{a, b} {
+			r.clock.pass(8 * time.Minute)
+		}
+		for i := range 3 {
+			a.said(i, "dev", "17.2.0", nil)
+		}
+		a.tickFleet()
+		b.tickFleet()
+	}
+	wrong.pass(2 * time.Hour)
+	for i := range 3 {
+		b.said(i, "dev", "17.2.0", nil)
+	}
+	right.pass(time.Second)
+	for range 2 { // what is put right is in the store then
+		a.tickFleet()
+		b.tickFleet()
+	}
+	for i := range 3 {
+		e, known := a.fleet.Entry(rollout.ParseHostID(hostUUID(i)))
+		if omitted := e.Omitted(right.Now()); !known || omitted != "" {
+			t.Errorf("host %d is left out: %q, first seen %s", i, omitted, e.FirstSeen)
+		}
+		if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(i))); right.Now().Sub(e.FirstSeen) < 30*time.Minute {
+			t.Errorf("to the other server, host %d is first seen %s", i, e.FirstSeen)
+		}
+	}
+}
+
 // The first change of an empty store comes while a server loads it.
 func TestTheFirstChangeDuringALoadIsNotMissed(t *testing.T) {
 	w := newStoreWorld(t)

@@ -159,6 +159,11 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	if other.Failed.Outcome.After(e.Failed.Outcome) { // by the clock of the host: those of the servers may differ
 		e.Failed = other.Failed
 	}
+	// To a server whose clock leaps, or that was not told who reports to others, a host may be back after a long time. One that
+	// others have heard of all the time is not new: it would be in no count for a minute, and a group could end without it.
+	if e.FirstSeen.After(other.FirstSeen) && e.FirstSeen.Sub(other.LastSeen) <= rollout.PresentFor {
+		e.FirstSeen = other.FirstSeen
+	}
 	if other.LastSeen.After(e.LastSeen) {
 		e.LastSeen = other.LastSeen
 	}
