@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,8 +43,9 @@ type findServer struct {
 	client *http.Client // of the admin socket
 	plain  *http.Client
 
-	mu  sync.Mutex
-	now *process // nil: none runs
+	mu     sync.Mutex
+	now    *process   // nil: none runs
+	before []*process // the last ones, with the one that runs
 }
 
 func newServer(w *world, number int) *findServer {
@@ -114,7 +116,16 @@ func (s *findServer) startOnce() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = p
+	s.before = append(s.before, p)
+	s.before = s.before[max(0, len(s.before)-3):]
 	return nil
+}
+
+// all are the last processes, the one that runs among them.
+func (s *findServer) all() []*process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.before)
 }
 
 func (s *findServer) kill() {

@@ -306,12 +306,18 @@ func (w *world) checkMarks() {
 	w.mu.Unlock()
 }
 
-// logs shows what the servers have said last.
+// logs shows what the servers have said last, those that were killed, too. What each answers is left out: it follows from the rest.
 func (w *world) logs() {
 	for i, s := range w.servers {
-		if p := s.running(); p != nil {
-			lines := strings.Split(p.said(), "\n")
-			w.t.Logf("server %d:\n%s", i, strings.Join(lines[max(0, len(lines)-60):], "\n"))
+		var lines []string
+		for _, p := range s.all() {
+			for line := range strings.Lines(p.said()) {
+				if !strings.Contains(line, "msg=answer") {
+					lines = append(lines, line)
+				}
+			}
+			lines = append(lines, "-- its end, or now\n")
 		}
+		w.t.Logf("server %d:\n%s", i, strings.Join(lines[max(0, len(lines)-90):], ""))
 	}
 }
