@@ -84,3 +84,20 @@ func TestAClockThatWasAheadKeepsNobodyFromBeingSeen(t *testing.T) {
 		t.Errorf("at %s the other server has heard of the host at %s", right.Now(), e.LastSeen)
 	}
 }
+
+// The clock of a server is set back by hours, and a host says to it that the version failed, before the server has noticed: to the
+// others the failure is of now, and the group is halted for it.
+func TestAFailureThatAClockSetBackTookHaltsTheGroup(t *testing.T) {
+	w, a, _, _ := braking(t)
+	wrong := newClock()
+	b := w.reporting(wrong, w.other)
+	b.secrets, b.last = a.secrets, a.last
+	wrong.pass(a.clock.Now().Sub(wrong.Now()) - 3*time.Hour)
+	b.said(0, "dev", "17.2.0", failedAt("17.2.1", "it broke"))
+	a.tickFleet()
+	a.tick()
+	e, _ := a.fleet.Entry(rollout.ParseHostID(hostUUID(0)))
+	if g := a.rollout().Status.Groups[0]; g.Halted == nil {
+		t.Errorf("the group goes on: it began %s, and the failure is of %s", g.StartTime, e.Failed.At)
+	}
+}

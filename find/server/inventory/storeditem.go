@@ -167,9 +167,22 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	if other.LastSeen.After(e.LastSeen) {
 		e.LastSeen = other.LastSeen
 	}
+	if e.Sequence > other.Sequence {
+		notEarlier(&e.Told, other.Told, other.LastSeen)
+		notEarlier(&e.Begun, other.Begun, other.LastSeen)
+		notEarlier(&e.Failed.Event, other.Failed.Event, other.LastSeen)
+	}
 	e.Cloned, e.Alternated = e.Cloned || other.Cloned, latest(e.Alternated, other.Alternated)
 	e.Sequence, e.Revision = max(e.Sequence, other.Sequence), theirs.Revision
 	return e
+}
+
+// notEarlier moves what a host says for the first time to when it was last heard without it, if it lies long before: the clock
+// of the server that took the later report was set back. A failure would count for an attempt before the one that it is of.
+func notEarlier(e *rollout.Event, before rollout.Event, heard time.Time) {
+	if e.Target != "" && *e != before && heard.Sub(e.At) > clockDiffers {
+		e.At = heard
+	}
 }
 
 func latest(a, b time.Time) time.Time {
