@@ -151,11 +151,11 @@ func (b *tab) keys(text string, opts ...chromedp.KeyOption) {
 	}
 }
 
-// until waits for an expression of JavaScript to be true. A page that is being loaded has none.
+// until waits for an expression of JavaScript to be true on a page that is loaded whole: its style sheet may come after its words.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	for {
-		if is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
+		if is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`document.readyState === "complete" && !!(`+expression+")")); err == nil && is {
 			return
 		}
 		select {
