@@ -26,8 +26,8 @@ import (
 type Watch struct {
 	Unit string // "teleport.service"
 	// Dir is the version's folder, …/versions/15.1.1: what the agent executes has
-	// to be inside. Empty: whatever it executes will do, where an agent that is
-	// not of any version's folder is put back.
+	// to be inside. Empty means any executable is accepted, as when restoring an agent
+	// that no version owns.
 	Dir string
 	// Settings are what a person has set. A Window of zero: 30 s or MinWindow, whichever is longer. A shorter one may end
 	// before a failure can show. Time in which the host stood still, so that nobody could look, does not count.

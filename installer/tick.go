@@ -123,8 +123,8 @@ func (t *tick) remember(err, ended error) {
 	}
 }
 
-// logReason has the journal of the timer's unit say why a transaction failed that ran
-// in a unit of its own.
+// logReason has the journal of the timer's unit say why a transaction failed: it ran in
+// a transient unit, whose lines are in that unit's journal.
 func (t *tick) logReason(err error) {
 	exit, ok := errors.AsType[*transaction.ExitError](err)
 	if !ok {
@@ -134,7 +134,7 @@ func (t *tick) logReason(err error) {
 	if c, err := t.host().Config(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
 		reason = c.Status.LastUpdate.Error
 	}
-	t.i.Machine.Host.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
+	t.i.Machine.Host.Log.Error("the update failed; see `journalctl -u 'teleport-update-switch-*'`", "exit_code", exit.Code, "error", reason)
 }
 
 // judge keeps account of runs that fail, and returns nil for one that has not failed

@@ -23,8 +23,8 @@ const (
 func notes() []Check {
 	return []Check{
 		{TargetNone, Note, Idle, "target", "the cluster names no version: the host stays on the one it has", follows, targetNone},
-		{GroupUnknown, Note, Idle, "group", "find has groups, and not the one that this host names: the host is treated as one " +
-			"that names no group", enabled, groupUnknown},
+		{GroupUnknown, Note, Idle, "group", "the cluster has no group of the name that this host gives; the host is treated " +
+			"as ungrouped", enabled, groupUnknown},
 		{SettingsUnknown, Note, Idle, "updates.yaml", "updates.yaml has settings that this program does not know: a newer one " +
 			"wrote them, or they are misspelt", readable, settingsUnknown},
 		{AgentNotEnabled, Note, Idle, "agent at boot", "the agent runs and is not enabled: the next boot does not start it", settled | active,
@@ -57,8 +57,8 @@ func groupUnknown(h *facts, f *finder) error {
 
 // UnknownGroup says what it means that find does not know a group.
 func UnknownGroup(name string) string {
-	return fmt.Sprintf("find has no group %q, and treats this host as one that names no group: `teleport-update enable --group "+
-		"NAME` corrects the name, or somebody adds the group on the server", name)
+	return fmt.Sprintf("the cluster has no group %q; this host is treated as ungrouped: `teleport-update enable --group NAME` "+
+		"corrects the name, or somebody adds the group on the server", name)
 }
 
 func settingsUnknown(h *facts, f *finder) error {

@@ -18,10 +18,9 @@ import (
 	"teleport-update/versions"
 )
 
-// Originals is what stood in the places that are the updater's now. The first
-// enable begins it; from then on Links has the names that are ours, and no others:
-// one that a later version brings is added with what stood there, one that a
-// version does not bring any more has got that back, and is left out.
+// Originals are the files that the updater replaced. The first enable writes it. Links
+// lists only the names that the updater manages: a name is added when a version first
+// ships it, with the file it replaced, and dropped once that file has been put back.
 type Originals struct {
 	Links []state.LinkChange `json:"links"`
 	Unit  state.UnitFile     `json:"unit"`

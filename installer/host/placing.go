@@ -21,7 +21,7 @@ func (h *Host) Place(tree versions.Tree, links []state.LinkChange) error {
 func (h *Host) Link(links []state.LinkChange) error {
 	for _, c := range links {
 		if c.Before.Saved != "" {
-			h.Log.Warn("a file stands in the place of a link and is kept aside", "file", c.Path,
+			h.Log.Warn("moved a file aside to make room for the link", "file", c.Path,
 				"aside", filepath.Join(h.Paths.Original(), c.Before.Saved))
 		}
 	}

@@ -67,7 +67,7 @@ func down(ctx context.Context, by asker, units []string) (down []string, err err
 }
 
 // startDependents starts the units that were active when the transaction began and went down with
-// the agent. What does not start is said, and keeps nothing from going on. After a boot systemd
+// the agent. What does not start is said, and stops nothing else. After a boot systemd
 // has started what is enabled.
 func (t *transaction) startDependents(ctx context.Context) {
 	units := t.j.Agent.Dependents

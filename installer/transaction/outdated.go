@@ -39,7 +39,7 @@ func (m *Machine) outdated(j *openJournal) bool {
 // setOutdatedAside keeps such a journal aside.
 func (m *Machine) setOutdatedAside(j *openJournal) error {
 	to := fmt.Sprintf("%s.outdated-%s", j.path, m.Now().UTC().Format("20060102T150405Z"))
-	m.Host.Log.Warn("the journal is of a transaction that another one followed; it is kept aside, and nothing is done by it",
+	m.Host.Log.Warn("ignoring an old journal: a later transaction has finished",
 		"to", j.To.String(), "begun", j.Started, "aside", to)
 	return wrap(durable.Rename(j.path, to), "keep the outdated journal aside: %w")
 }
