@@ -109,17 +109,3 @@ func TestAPageLooksAtFewHostsWhole(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkWalk is a page of a list of a million hosts.
-func BenchmarkWalk(b *testing.B) {
-	table, all := walking(1_000_000)
-	for name, walk := range map[string]Walk{"first": {Limit: 100}, "middle": {Limit: 100, After: all[500_000].ID}} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if ids, _ := table.Walk(walk); len(ids) != 100 {
-					b.Fatal(len(ids))
-				}
-			}
-		})
-	}
-}

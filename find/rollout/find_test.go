@@ -158,28 +158,3 @@ func TestTheRolloutOfAnotherVersionIsNone(t *testing.T) {
 	w.version.Spec.Agents.Schedule = Immediate
 	w.wantTold("a", "a-0", "17.3.0 now")
 }
-
-func BenchmarkSnapshotFind(b *testing.B) {
-	c := configWith(Enabled)
-	for i := range 20 {
-		c.Spec.Agents.Schedules.Regular = append(c.Spec.Agents.Schedules.Regular, Group{Name: fmt.Sprint("group-", i), StartHour: hour(1)})
-	}
-	r := NewRollout(c, versionWith(Enabled, Regular), monday)
-	hosts := make([]string, 50_000)
-	for i := range hosts {
-		hosts[i] = hostID(fmt.Sprint(i))
-	}
-	plan, err := NewIndex(idsOf(hosts...))
-	if err != nil {
-		b.Fatal(err)
-	}
-	g := &r.Status.Groups[7]
-	g.State, g.Plan = Active, &PlanReference{HostCount: len(hosts), LastActiveHostIndex: 1000}
-	s := NewSnapshot(c, versionWith(Enabled, Regular), r, map[string]*Index{g.Name: plan})
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		s.Find(Query{Group: g.Name, Host: hosts[i%len(hosts)]}, monday)
-		i++
-	}
-}

@@ -16,7 +16,6 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/answers"
 	"teleport-update/find/server/parts"
 	"teleport-update/internal/version"
 )
@@ -226,25 +225,3 @@ func do(t *testing.T, req *http.Request) (*http.Response, string) {
 	}
 	return resp, string(body)
 }
-
-func BenchmarkFind(b *testing.B) {
-	answers, err := answers.NewStatic(answers.StaticOptions{Base: find.Answer{Version: "15.1.1", Edition: version.OSS}, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	handler := New(Options{Answers: answers, Log: slog.New(slog.DiscardHandler)})
-	req := httptest.NewRequest("GET", "/v1/webapi/find?host=6d7ad5f6-2a3e-4f6c-9b0e-0f2c0f2c0f2c&group=staging", nil)
-	w := &discard{header: make(http.Header)}
-	b.ReportAllocs()
-	for b.Loop() {
-		handler.ServeHTTP(w, req)
-	}
-}
-
-type discard struct{ header http.Header }
-
-func (d *discard) Header() http.Header { return d.header }
-
-func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
-
-func (d *discard) WriteHeader(int) {}
