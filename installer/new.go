@@ -49,5 +49,6 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		return transaction.HostAgent(ctx, paths.AgentUnit(), log, i.drawWatch)
 	}
 	i.Machine.Refetch = i.obtainer().refetch
+	i.Machine.AskRescuer, i.Machine.OpenByName = i.Machine.Host.Rescuer, procfs.Host().OpenByName
 	return i
 }

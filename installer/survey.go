@@ -54,10 +54,7 @@ func (u updater) CheckRecovery(ctx context.Context, recovery systemd.Unit) *fail
 }
 
 func (u updater) Rescuer(ctx context.Context) (program string, schema int, err error) {
-	if u.i.Machine.AskRescuer != nil {
-		return u.i.Machine.AskRescuer(ctx)
-	}
-	return u.i.Machine.Host.Rescuer(ctx)
+	return u.i.Machine.AskRescuer(ctx)
 }
 
 // stateFiles reads what the updater wrote down.

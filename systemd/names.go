@@ -9,6 +9,9 @@ import (
 // The names of the updater's own units, and of what they own in /run, are known here alone: two sets of units on one host would
 // differ in them.
 
+// transientPrefix begins the names of the transient units in which transactions run.
+const transientPrefix = "teleport-update-switch-"
+
 // Timer is the name of the timer.
 func (u Units) Timer() string { return "teleport-update.timer" }
 

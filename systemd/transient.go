@@ -38,9 +38,8 @@ type Transient struct {
 }
 
 const (
-	transientPrefix = "teleport-update-switch-"
-	transientPoll   = 200 * time.Millisecond
-	transientKept   = time.Minute
+	transientPoll = 200 * time.Millisecond
+	transientKept = time.Minute
 	// transientStop is how long the program may need to end after SIGTERM, and what is
 	// run after it: either may put things back. The longest undoing waits a minute for
 	// who uses the database, restores it, stops the agent twice and starts it once, for

@@ -53,9 +53,9 @@ type Machine struct {
 	// BootID tells one boot of the host from another.
 	BootID func() string
 	// AskRescuer asks the program that the recovery at boot runs which journals it can act
-	// on; nil for host.Rescuer.
+	// on: host.Rescuer, but for a host that is a model.
 	AskRescuer func(context.Context) (program string, schema int, err error)
-	// OpenByName finds a file that processes have open; nil for that of procfs.
+	// OpenByName finds a file that processes have open: procfs, but for a host that is a model.
 	OpenByName func(pids []int, prefix string) string
 }
 
@@ -81,7 +81,7 @@ func wrap(err error, format string, args ...any) error {
 	return fmt.Errorf(format, append(args, err)...)
 }
 
-// warn logs an error that keeps nothing from going on; nil is none.
+// warn logs a non-fatal error. It does nothing if err is nil.
 func (m *Machine) warn(err error, what string, attributes ...any) {
 	warn(m.Host.Log, err, what, attributes...)
 }

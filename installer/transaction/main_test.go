@@ -11,6 +11,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/procfs"
 	"teleport-update/versions"
 )
 
@@ -27,12 +28,16 @@ func testMachine(t *testing.T) *Machine {
 		AgentConfig: filepath.Join(root, "teleport.yaml"),
 	}
 	log := slog.New(slog.DiscardHandler)
+	h := &host.Host{Paths: paths, Store: versions.NewStore(paths.Versions()), Log: log, Program: "/proc/self/exe"}
 	return &Machine{
-		Host:    &host.Host{Paths: paths, Store: versions.NewStore(paths.Versions()), Log: log, Program: "/proc/self/exe"},
+		Host:    h,
 		Connect: func(context.Context) (Agent, error) { return absent{}, nil },
 		Now:     time.Now,
 		BootID:  func() string { return "boot 1" },
 		Refetch: func(context.Context, state.Config, state.Tree) error { return errors.New("no mirror answers") },
+
+		AskRescuer: h.Rescuer,
+		OpenByName: procfs.Host().OpenByName,
 	}
 }
 

@@ -59,12 +59,8 @@ func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database st
 		return nil
 	}
 	there := host.Exists(path) || procfs.Host().Sees(int(sight.MainPID), path)
-	find := m.OpenByName
-	if find == nil {
-		find = procfs.Host().OpenByName
-	}
 	// Not all of its group: a session's file of that name says nothing.
-	open := find([]int{int(sight.MainPID), sight.Serving.PID}, filepath.Base(path))
+	open := m.OpenByName([]int{int(sight.MainPID), sight.Serving.PID}, filepath.Base(path))
 	if there {
 		return anotherDatabase(open, path)
 	}

@@ -238,7 +238,7 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 }
 
 func recoveryRuns(p *Preflight, ctx context.Context) error {
-	_, _, err := p.t.m.askRescuer()(ctx)
+	_, _, err := p.t.m.AskRescuer(ctx)
 	return err
 }
 

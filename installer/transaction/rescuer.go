@@ -16,16 +16,6 @@ func (m *Machine) newJournal(ctx context.Context, agent looker) *state.Journal {
 	return j
 }
 
-// askRescuer runs the program that the recovery at boot runs, before the first change of a
-// transaction: a power cut in the middle of one needs it. That the file is there says nothing:
-// its file system may be mounted noexec, its mode be lost.
-func (m *Machine) askRescuer() func(context.Context) (program string, schema int, err error) {
-	if m.AskRescuer != nil {
-		return m.AskRescuer
-	}
-	return m.Host.Rescuer
-}
-
 // suitRescuer sees, before the first change, that the program which the recovery at
 // boot would run can act on a journal. What it is too old for is left out, where the
 // transaction can do without; else the transaction is refused. What every program
@@ -34,7 +24,7 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 	if err := j.Stamp(j); err != nil || j.ForAll() {
 		return err
 	}
-	program, schema, err := m.askRescuer()(ctx)
+	program, schema, err := m.AskRescuer(ctx)
 	known := fmt.Sprintf("%s knows schema %d", program, schema)
 	if err != nil {
 		known = err.Error()
