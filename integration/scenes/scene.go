@@ -9,6 +9,7 @@ package scenes
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,12 @@ import (
 	"teleport-update/integration/host"
 	"teleport-update/internal/version"
 )
+
+// Main runs the tests of a package, two hosts at a time, with the programs that scenes need, and ends the process.
+func Main(m *testing.M) {
+	host.Share(2)
+	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
+}
 
 // Where things are on a host.
 const (

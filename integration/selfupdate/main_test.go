@@ -5,17 +5,13 @@
 package selfupdate
 
 import (
-	"os"
 	"testing"
 
 	"teleport-update/integration/host"
 	"teleport-update/integration/scenes"
 )
 
-func TestMain(m *testing.M) {
-	host.Share(2)
-	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
-}
+func TestMain(m *testing.M) { scenes.Main(m) }
 
 const (
 	updater  = scenes.Updater
