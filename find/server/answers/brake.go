@@ -1,7 +1,6 @@
 package answers
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +22,7 @@ type brake struct {
 	mode   *heldMode
 	// changes grows with each change of it.
 	changes int
+	unmade  error // why the answers are without it; nil if they are not
 }
 
 // put puts what is held over resources that were read.
@@ -43,30 +43,49 @@ func (s *Stored) braked() int {
 func (s *Stored) Held() (held []string) {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
-	if m := s.brake.mode; m != nil {
-		held = append(held, fmt.Sprintf("the mode %s is in force on this server only, not yet written: %v", m.mode, m.unwritten))
+	where := "in force on this server only"
+	if s.brake.unmade != nil {
+		where = fmt.Sprintf("not in force (%v)", s.brake.unmade)
 	}
-	if names := slices.Sorted(maps.Keys(s.brake.halted)); len(names) > 0 {
-		held = append(held, "halted on this server only, not yet written: "+strings.Join(names, ", "))
+	if m := s.brake.mode; m != nil {
+		held = append(held, fmt.Sprintf("the mode %s is %s, not yet written: %v", m.mode, where, m.unwritten))
+	}
+	switch names := strings.Join(slices.Sorted(maps.Keys(s.brake.halted)), ", "); {
+	case names == "":
+	case s.brake.unmade != nil:
+		held = append(held, fmt.Sprintf("the halts of %s are %s, not yet written", names, where))
+	default:
+		held = append(held, "halted on this server only, not yet written: "+names)
 	}
 	return held
 }
 
-// remake makes the answers again, of the resources that were read last.
-func (s *Stored) remake(ctx context.Context) {
+// remake makes the answers again, of the resources and the plans that were read last: it needs no store.
+func (s *Stored) remake() (err error) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
+	defer func() {
+		if s.setUnmade(err); err != nil {
+			s.opts.Log.Error("what is in force on this server only is not in its answers", "error", err)
+		}
+	}()
 	before := s.current.Load()
 	parsed, err := ParseResources(before.items)
 	if err != nil {
-		return // they were read before
+		return err // they were read before
 	}
 	next := &snapshot{Resources: parsed}
 	next.braked = s.brake.put(&next.Resources)
-	if err := s.decide(ctx, next); err != nil {
-		s.opts.Log.Error("what is in force on this server only is not in its answers", "error", err)
-		return
+	if err := s.decideBy(next, before.plans, before.broken); err != nil {
+		return err
 	}
 	s.current.Store(next)
 	s.report(before, next)
+	return nil
+}
+
+func (s *Stored) setUnmade(err error) {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	s.brake.unmade = err
 }

@@ -1,16 +1,12 @@
 package answers
 
-import (
-	"context"
-
-	"teleport-update/find/rollout"
-)
+import "teleport-update/find/rollout"
 
 // HoldHalts has hosts answered as if the halted groups of a rollout were so in the store, which could not be written.
-func (s *Stored) HoldHalts(ctx context.Context, r *rollout.Rollout) {
+func (s *Stored) HoldHalts(r *rollout.Rollout) {
 	if more := s.brake.hold(r); len(more) > 0 {
 		s.opts.Log.Error("groups are halted on this server only: that could not be written yet", "groups", more)
-		s.remake(ctx)
+		s.remake()
 	}
 }
 

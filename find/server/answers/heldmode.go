@@ -29,12 +29,18 @@ func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Au
 	s.brake.mode = held
 	s.brake.changes++
 	s.brake.mu.Unlock()
-	s.remake(ctx)
-	if s.writeMode(ctx) {
+	unmade := s.remake()
+	switch written := s.writeMode(ctx); {
+	case written && unmade != nil:
+		return fmt.Errorf("the mode %s is written, and not in force on this server yet: %w", mode, unmade)
+	case written:
 		return nil
 	}
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
+	if unmade != nil {
+		return fmt.Errorf("the mode %s is neither in force (%w) nor written: %w", mode, unmade, held.unwritten)
+	}
 	s.opts.Log.Error("updates are stopped on this server only: the mode could not be written yet", "mode", mode, "by", audit.Who, "error",
 		held.unwritten)
 	return fmt.Errorf("the mode %s is in force on this server only, not yet written: %w", mode, held.unwritten)

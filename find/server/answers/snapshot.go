@@ -24,9 +24,10 @@ type snapshot struct {
 	// unclear is why the releases do not say which edition a version has: that of
 	// before is in the answers.
 	unclear error
-	broken  map[string]error // groups whose plan cannot be read
-	named   map[string]bool  // groups and versions of these resources
-	braked  int              // see brake.changes
+	plans   map[string]*rollout.Index // of groups
+	broken  map[string]error          // groups whose plan cannot be read
+	named   map[string]bool           // groups and versions of these resources
+	braked  int                       // see brake.changes
 }
 
 // answer is what a host is told at a moment.
@@ -108,8 +109,20 @@ func (n *snapshot) names() map[string]bool {
 }
 
 // decide sets what hosts are told with these resources.
-func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
-	n.base = s.opts.Base
+func (s *Stored) decide(ctx context.Context, n *snapshot) error {
+	if n.Version == nil {
+		return s.decideBy(n, nil, nil)
+	}
+	plans, broken, err := s.plans.Load(ctx, n.Rollout)
+	if err != nil {
+		return err
+	}
+	return s.decideBy(n, plans, broken)
+}
+
+// decideBy is decide with the plans of groups, and why others cannot be read.
+func (s *Stored) decideBy(n *snapshot, plans map[string]*rollout.Index, broken map[string]error) (err error) {
+	n.base, n.plans, n.broken = s.opts.Base, plans, broken
 	n.named = n.names()
 	if n.Config != nil {
 		n.base.ToolsAutoUpdate = n.Config.Spec.Tools.Mode == rollout.ToolsEnabled
@@ -121,11 +134,6 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 		return err
 	}
 	n.base.ToolsVersion = string(n.Version.Spec.Tools.TargetVersion)
-	plans, broken, err := s.plans.Load(ctx, n.Rollout)
-	if err != nil {
-		return err
-	}
-	n.broken = broken
 	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, plans)
 	n.editions = make(map[rollout.Semver]version.Edition)
 	spec := n.find.Rollout().Spec

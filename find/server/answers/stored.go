@@ -147,6 +147,7 @@ func (s *Stored) refresh(ctx context.Context, again bool) error {
 		return nil
 	}
 	s.current.Store(next)
+	s.setUnmade(nil)
 	s.report(before, next)
 	return nil
 }
