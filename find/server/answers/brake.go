@@ -29,7 +29,7 @@ type brake struct {
 func (b *brake) put(n *Resources) (changes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n.Rollout, n.Config = b.over(n.Rollout), b.stopped(n.Config)
+	n.Rollout, n.Config = b.over(n.Rollout), b.mode.over(n.Config)
 	return b.changes
 }
 

@@ -105,26 +105,60 @@ func stricter(a, b rollout.Mode) rollout.Mode {
 	return a
 }
 
-// letModeGo is called when people have applied a configuration: their mode counts from then on.
-func (s *Stored) letModeGo() {
+// heldNow is the mode that is held now, nil for none.
+func (s *Stored) heldNow() *heldMode {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
-	if s.brake.mode != nil {
+	return s.brake.mode
+}
+
+// left returns what is held of a mode once resources are written that people apply: nothing if they set another mode than the
+// configuration of the store has. A configuration that leaves the mode as it is in the store, and would update hosts, is
+// refused: it was made of what is there, or a program applies it again and again.
+func (m *heldMode) left(list []rollout.Resource, there map[string]store.Item) (*heldMode, error) {
+	at := slices.IndexFunc(list, func(r rollout.Resource) bool { return r.GetKind() == rollout.KindConfig })
+	if m == nil || at < 0 {
+		return m, nil
+	}
+	mode := list[at].(*rollout.Config).Spec.Agents.Mode
+	var was rollout.Mode
+	if item, is := there[rollout.KindConfig]; is {
+		before, err := parseStored(item)
+		if err != nil {
+			return nil, nil // the mode cannot be written before it is replaced
+		}
+		was = before.(*rollout.Config).Spec.Agents.Mode
+	}
+	switch {
+	case was != mode:
+		return nil, nil
+	case stricter(mode, m.mode) != mode:
+		return nil, parts.Refusef("the mode %s is in force on this server and not yet written, and %s has the mode that the store has: "+
+			"apply it once the mode is written", m.mode, rollout.KindConfig)
+	}
+	return m, nil
+}
+
+// letModeGo is called when people have applied another mode than the one that was held: theirs counts from then on.
+func (s *Stored) letModeGo(held *heldMode) {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	if held != nil && s.brake.mode == held {
 		s.brake.mode = nil
 		s.brake.changes++
 	}
 }
 
-// stopped returns a configuration, which may be nil, with the mode that is held; the configuration itself if none is.
-func (b *brake) stopped(c *rollout.Config) *rollout.Config {
-	if b.mode == nil {
+// over returns a configuration, which may be nil, with the mode that is held; the configuration itself if none is: nil.
+func (m *heldMode) over(c *rollout.Config) *rollout.Config {
+	if m == nil {
 		return c
 	}
 	config := rollout.NewConfig()
 	if c != nil {
 		*config = *c // of which no more than the mode is another one
 	}
-	config.Spec.Agents.Mode = stricter(config.Spec.Agents.Mode, b.mode.mode)
+	config.Spec.Agents.Mode = stricter(config.Spec.Agents.Mode, m.mode)
 	return config
 }
 
@@ -133,5 +167,5 @@ func (b *brake) stopped(c *rollout.Config) *rollout.Config {
 func (s *Stored) WithMode(c *rollout.Config) *rollout.Config {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
-	return s.brake.stopped(c)
+	return s.brake.mode.over(c)
 }
