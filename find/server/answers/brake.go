@@ -16,7 +16,7 @@ import (
 type brake struct {
 	mu sync.Mutex
 	// halted are groups of the rollout of a target and a start.
-	halted map[string]rollout.Halted
+	halted map[string]heldHalt
 	target rollout.Semver
 	begun  time.Time
 	mode   *heldMode

@@ -67,9 +67,7 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 		if before != nil {
 			s.keepStopped(before.Resources, parsed)
 		}
-		if s.brake.letGo(parsed.Rollout) {
-			s.opts.Log.Info("the halts that were in force on this server only are written")
-		}
+		s.letHaltsGo(parsed.Rollout)
 		next := &snapshot{Resources: parsed}
 		next.braked = s.brake.put(&next.Resources)
 		if err := s.decide(ctx, next); err != nil {

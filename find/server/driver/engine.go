@@ -55,8 +55,8 @@ type Brake interface {
 	HoldHalts(r *rollout.Rollout)
 	// WithHalts returns a rollout with the halts that are held of it, itself if there are none.
 	WithHalts(r *rollout.Rollout) *rollout.Rollout
-	// LetHaltsGo is called once they are written.
-	LetHaltsGo()
+	// LetHaltsGo is called once a rollout was written that was computed from another one, seen, with the halts of that.
+	LetHaltsGo(seen *rollout.Rollout)
 }
 
 // Inventory is what the engine counts by.
