@@ -11,6 +11,8 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
 	"teleport-update/internal/version"
 )
 
@@ -52,25 +54,17 @@ func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.A
 // changed since, and nobody wants it made again.
 func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snapshot, error) {
 	for attempt := 1; ; attempt++ {
-		items, err := ReadItems(ctx, s.opts.Store)
+		items, at, err := s.read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		// Not by the revision: a copy that was put back may have the same one.
 		if before != nil && !again && before.braked == s.braked() && reflect.DeepEqual(items, before.items) {
+			s.last = at
 			return before, nil
 		}
-		parsed, err := ParseResources(items)
+		next, err := s.take(ctx, before, items, at)
 		if err != nil {
-			return nil, err
-		}
-		if before != nil {
-			s.keepStopped(before.Resources, parsed)
-		}
-		s.letHaltsGo(parsed.Rollout)
-		next := &snapshot{Resources: parsed}
-		next.braked = s.brake.put(&next.Resources)
-		if err := s.decide(ctx, next); err != nil {
 			return nil, err
 		}
 		// A plan is read after the rollout that names it, which may be another
@@ -82,6 +76,59 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 			return next, err
 		}
 	}
+}
+
+// take makes a snapshot of what was read, with what is held and what the store has lost.
+func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item, at moment) (*snapshot, error) {
+	parsed, err := ParseResources(items)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
+		s.keepLeft(before.Rollout, parsed.Rollout)
+	}
+	if before != nil && at.mayLack(s.last) {
+		if err := s.keepStopped(ctx, before.Resources, parsed); err != nil {
+			return nil, err
+		}
+	}
+	s.letHaltsGo(parsed.Rollout)
+	next := &snapshot{Resources: parsed}
+	next.braked = s.brake.put(&next.Resources)
+	if err := s.decide(ctx, next); err != nil {
+		return nil, err
+	}
+	s.last = at
+	return next, nil
+}
+
+// moment is which store was read, and its revision then.
+type moment struct {
+	of store.Identity
+	at store.Revision
+}
+
+// mayLack reports whether what was in a store at another moment may have been lost: another store is there now, or a copy,
+// or its revision has fallen.
+func (m moment) mayLack(before moment) bool { return m.of != before.of || m.at < before.at }
+
+// read returns the resources of the store at one moment.
+func (s *Stored) read(ctx context.Context) (items []store.Item, m moment, err error) {
+	m.of = s.last.of
+	for range parts.Attempts {
+		if items, m.at, err = readItems(ctx, s.opts.Store); err != nil {
+			return nil, m, err
+		}
+		is, err := s.opts.Store.Identity(ctx)
+		if err != nil {
+			return nil, m, err
+		}
+		if is == m.of {
+			return items, m, nil
+		}
+		m.of = is // the items may be of the one before
+	}
+	return nil, m, store.ErrReplaced
 }
 
 // names returns the groups and versions of these resources.
