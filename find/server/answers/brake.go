@@ -2,11 +2,8 @@ package answers
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"teleport-update/find/rollout"
 )
@@ -14,22 +11,75 @@ import (
 // brake is what stops updates on this server while the store does not say so yet: the store could not be written. It is
 // lost with the process; until then it is in every answer, and it is written as soon as that is possible.
 type brake struct {
-	mu sync.Mutex
-	// halted are groups of the rollout of a target and a start.
-	halted map[string]heldHalt
-	target rollout.Semver
-	begun  time.Time
-	mode   *heldMode
+	mu    sync.Mutex
+	halts heldHalts
+	mode  *heldMode
 	// changes grows with each change of it.
 	changes int
 	unmade  error // why the answers are without it; nil if they are not
+}
+
+// HoldHalts has hosts answered as if the halted groups of a rollout were so in the store, which could not be written.
+func (s *Stored) HoldHalts(r *rollout.Rollout) {
+	if more := s.brake.hold(r); len(more) > 0 {
+		s.opts.Log.Error("groups are halted on this server only: that could not be written yet", "groups", more)
+		s.remake()
+	}
+}
+
+// hold keeps the halts of a rollout, and returns the groups of those that were not held before.
+func (b *brake) hold(r *rollout.Rollout) (more []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if more = b.halts.hold(r); len(more) > 0 {
+		b.changes++
+	}
+	return more
+}
+
+// WithHalts returns a rollout with the halts that are held of it; the rollout itself if there are none.
+func (s *Stored) WithHalts(r *rollout.Rollout) *rollout.Rollout {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	return s.brake.halts.over(r)
+}
+
+const haltsWritten = "the halts that were in force on this server only are written"
+
+// LetHaltsGo is called when a rollout was written that was computed from another one, seen: its halts are in the store, or
+// people have lifted them. A halt that came since stays.
+func (s *Stored) LetHaltsGo(seen *rollout.Rollout) {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	if !s.brake.halts.letGo(seen) {
+		return
+	}
+	s.brake.changes++
+	if len(s.brake.halts.of) == 0 {
+		s.opts.Log.Info(haltsWritten)
+	}
+}
+
+// settleHalts lets go of the halts that a rollout of the store makes needless.
+func (s *Stored) settleHalts(r *rollout.Rollout) {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	written, over := s.brake.halts.settle(r)
+	if len(written)+len(over) > 0 {
+		s.brake.changes++
+	}
+	if len(over) > 0 {
+		s.opts.Log.Info("groups went on after they were halted on this server only: the halts are dropped", "groups", over)
+	} else if len(written) > 0 && len(s.brake.halts.of) == 0 {
+		s.opts.Log.Info(haltsWritten)
+	}
 }
 
 // put puts what is held over resources that were read.
 func (b *brake) put(n *Resources) (changes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n.Rollout, n.Config = b.over(n.Rollout), b.mode.over(n.Config)
+	n.Rollout, n.Config = b.halts.over(n.Rollout), b.mode.over(n.Config)
 	return b.changes
 }
 
@@ -50,7 +100,7 @@ func (s *Stored) Held() (held []string) {
 	if m := s.brake.mode; m != nil {
 		held = append(held, fmt.Sprintf("the mode %s is %s, not yet written: %v", m.mode, where, m.unwritten))
 	}
-	switch names := strings.Join(slices.Sorted(maps.Keys(s.brake.halted)), ", "); {
+	switch names := strings.Join(s.brake.halts.groups(), ", "); {
 	case names == "":
 	case s.brake.unmade != nil:
 		held = append(held, fmt.Sprintf("the halts of %s are %s, not yet written", names, where))

@@ -9,6 +9,13 @@ import (
 	"teleport-update/find/rollout"
 )
 
+// heldHalts are halts of the groups of one rollout.
+type heldHalts struct {
+	target rollout.Semver
+	begun  time.Time
+	of     map[string]heldHalt // by group
+}
+
 // heldHalt is the halt of a group, and the trial that it is of.
 type heldHalt struct {
 	rollout.Halted
@@ -35,60 +42,44 @@ func (h heldHalt) isOver(g *rollout.GroupStatus) bool {
 
 func isByHand(r rollout.Reason) bool { return strings.HasPrefix(string(r), "manual_") }
 
-// HoldHalts has hosts answered as if the halted groups of a rollout were so in the store, which could not be written.
-func (s *Stored) HoldHalts(r *rollout.Rollout) {
-	if more := s.brake.hold(r); len(more) > 0 {
-		s.opts.Log.Error("groups are halted on this server only: that could not be written yet", "groups", more)
-		s.remake()
-	}
+// groups are the names of the groups, sorted.
+func (h *heldHalts) groups() []string { return slices.Sorted(maps.Keys(h.of)) }
+
+// isOf reports whether the halts are of a rollout, which may be nil.
+func (h *heldHalts) isOf(r *rollout.Rollout) bool {
+	return r != nil && h.target == r.Spec.TargetVersion && h.begun.Equal(r.Status.StartTime)
 }
 
-// hold keeps the halts of a rollout, and returns the groups of those that were not held before.
-func (b *brake) hold(r *rollout.Rollout) (more []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.isOf(r) {
-		b.halted = nil
+// hold keeps the halts of a rollout, and no others than of this rollout. It returns the groups of those that were not held
+// before.
+func (h *heldHalts) hold(r *rollout.Rollout) (more []string) {
+	if !h.isOf(r) {
+		*h = heldHalts{target: r.Spec.TargetVersion, begun: r.Status.StartTime}
 	}
-	b.target, b.begun = r.Spec.TargetVersion, r.Status.StartTime
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]
-		held, is := b.halted[g.Name]
+		held, is := h.of[g.Name]
 		if g.Halted == nil || is && !held.isOver(g) {
 			continue
 		}
-		if b.halted == nil {
-			b.halted = make(map[string]heldHalt)
+		if h.of == nil {
+			h.of = make(map[string]heldHalt)
 		}
-		b.halted[g.Name] = heldHaltOf(g)
+		h.of[g.Name] = heldHaltOf(g)
 		more = append(more, g.Name)
-	}
-	if len(more) > 0 {
-		b.changes++
 	}
 	return more
 }
 
-// isOf reports whether the halts that are held are of a rollout, which may be nil.
-func (b *brake) isOf(r *rollout.Rollout) bool {
-	return r != nil && b.target == r.Spec.TargetVersion && b.begun.Equal(r.Status.StartTime)
-}
-
-// WithHalts returns a rollout with the halts that are held of it; the rollout itself if there are none.
-func (s *Stored) WithHalts(r *rollout.Rollout) *rollout.Rollout {
-	s.brake.mu.Lock()
-	defer s.brake.mu.Unlock()
-	return s.brake.over(r)
-}
-
-func (b *brake) over(r *rollout.Rollout) *rollout.Rollout {
-	if len(b.halted) == 0 || !b.isOf(r) {
+// over returns a rollout, which may be nil, with the halts that are held of it; the rollout itself if there are none.
+func (h *heldHalts) over(r *rollout.Rollout) *rollout.Rollout {
+	if !h.isOf(r) {
 		return r
 	}
 	next := r
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]
-		held, is := b.halted[g.Name]
+		held, is := h.of[g.Name]
 		if !is || g.Halted != nil || held.isOver(g) {
 			continue
 		}
@@ -101,70 +92,43 @@ func (b *brake) over(r *rollout.Rollout) *rollout.Rollout {
 	return next
 }
 
-// LetHaltsGo is called when a rollout was written that was computed from another one, seen: its halts are in the store, or
-// people have lifted them. A halt that came since stays.
-func (s *Stored) LetHaltsGo(seen *rollout.Rollout) {
-	s.brake.mu.Lock()
-	defer s.brake.mu.Unlock()
-	if !s.brake.isOf(seen) {
-		return
+// letGo lets go of the halts that were laid over a rollout, and reports whether there were any.
+func (h *heldHalts) letGo(seen *rollout.Rollout) bool {
+	before := len(h.of)
+	if !h.isOf(seen) {
+		return false
 	}
-	before := len(s.brake.halted)
 	for i := range seen.Status.Groups {
 		g := &seen.Status.Groups[i]
-		if held, is := s.brake.halted[g.Name]; is && g.Halted != nil && *g.Halted == held.Halted {
-			delete(s.brake.halted, g.Name)
+		if held, is := h.of[g.Name]; is && g.Halted != nil && *g.Halted == held.Halted {
+			delete(h.of, g.Name)
 		}
 	}
-	if len(s.brake.halted) == before {
-		return
-	}
-	s.brake.changes++
-	if len(s.brake.halted) == 0 {
-		s.opts.Log.Info(haltsWritten)
-	}
+	return len(h.of) < before
 }
 
-const haltsWritten = "the halts that were in force on this server only are written"
-
-// letHaltsGo lets go of the halts that a rollout of the store has, whoever wrote them, and of those that are of a trial or a
-// rollout that is over: they would come back when a person lets the group go on.
-func (s *Stored) letHaltsGo(r *rollout.Rollout) {
-	s.brake.mu.Lock()
-	defer s.brake.mu.Unlock()
-	if len(s.brake.halted) == 0 || r == nil {
-		return
+// settle lets go of the halts that need not be held any more: they are in the rollout of the store, whoever wrote them, or
+// what they stopped is over. They would come back when a person lets the group go on.
+func (h *heldHalts) settle(r *rollout.Rollout) (written, over []string) {
+	if r != nil && !h.isOf(r) {
+		over = h.groups()
+		h.of = nil
+		return nil, over
 	}
-	written, over := s.brake.settled(r)
-	if len(written)+len(over) == 0 {
-		return
-	}
-	for _, name := range append(written, over...) {
-		delete(s.brake.halted, name)
-	}
-	s.brake.changes++
-	if len(over) > 0 {
-		s.opts.Log.Info("groups went on after they were halted on this server only: the halts are dropped", "groups", over)
-	} else if len(s.brake.halted) == 0 {
-		s.opts.Log.Info(haltsWritten)
-	}
-}
-
-// settled are the groups with a halt that need not be held any more: it is in the rollout of the store, or what it stopped
-// is over.
-func (b *brake) settled(r *rollout.Rollout) (written, over []string) {
-	if !b.isOf(r) {
-		return nil, slices.Sorted(maps.Keys(b.halted))
-	}
-	for i := range r.Status.Groups {
+	for i := 0; r != nil && i < len(r.Status.Groups); i++ {
 		g := &r.Status.Groups[i]
-		if held, is := b.halted[g.Name]; !is {
+		held, is := h.of[g.Name]
+		switch {
+		case !is:
 			continue
-		} else if g.Halted != nil {
+		case g.Halted != nil:
 			written = append(written, g.Name)
-		} else if held.isOver(g) {
+		case held.isOver(g):
 			over = append(over, g.Name)
+		default:
+			continue
 		}
+		delete(h.of, g.Name)
 	}
 	return written, over
 }

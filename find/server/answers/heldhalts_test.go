@@ -66,7 +66,7 @@ func TestWhatEndsAHaltThatIsHeld(t *testing.T) {
 			if got := s.WithHalts(of(now)).Status.Groups[0].Halted == nil; got != tc.over {
 				t.Errorf("it goes on: %t", got)
 			}
-			s.letHaltsGo(of(now))
+			s.settleHalts(of(now))
 			if got := len(s.Held()) == 0; got != tc.over {
 				t.Errorf("the halt is dropped: %t", got)
 			}
@@ -93,7 +93,7 @@ func TestOnlyHaltsThatWereSeenAreLetGo(t *testing.T) {
 	if held := strings.Join(s.Held(), "\n"); held != "halted on this server only, not yet written: b" {
 		t.Errorf("%q is held", held)
 	}
-	s.letHaltsGo(&rollout.Rollout{Status: rollout.RolloutStatus{StartTime: monday}})
+	s.settleHalts(&rollout.Rollout{Status: rollout.RolloutStatus{StartTime: monday}})
 	if held := s.Held(); len(held) > 0 {
 		t.Errorf("%q is held of a rollout that is over", held)
 	}

@@ -92,7 +92,7 @@ func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item,
 			return nil, err
 		}
 	}
-	s.letHaltsGo(parsed.Rollout)
+	s.settleHalts(parsed.Rollout)
 	next := &snapshot{Resources: parsed}
 	next.braked = s.brake.put(&next.Resources)
 	if err := s.decide(ctx, next); err != nil {
