@@ -46,6 +46,20 @@ func (c *control) told() bool {
 	return c.stored.AnswerTo(rollout.Query{Group: "dev", Host: hostUUID(4)}).AutoUpdate
 }
 
+// watchUntilWritten has the server look at its store until nothing is held any more.
+func (c *control) watchUntilWritten() {
+	c.t.Helper()
+	ctx, stop := context.WithCancel(c.t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.stored.Watch(ctx, time.Millisecond) }()
+	defer func() { stop(); <-ended }()
+	for limit := time.Now().Add(time.Minute); len(c.stored.Held()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			c.t.Fatalf("it is not written: %q", c.stored.Held())
+		}
+	}
+}
+
 // A halt that cannot be written holds on this server, whether or not the store can be read, and is written when that is
 // possible.
 func TestAHaltNeedsNoDisk(t *testing.T) {
@@ -114,14 +128,7 @@ func TestPeopleStopUpdatesWithoutADisk(t *testing.T) {
 			t.Errorf("status says %d %.2000s", status, body)
 		}
 		failing.fail = false
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); r.stored.Watch(ctx, time.Millisecond) }()
-		for len(r.stored.Held()) > 0 {
-			time.Sleep(time.Millisecond)
-		}
-		stop()
-		<-ended
+		r.watchUntilWritten()
 		there, err := r.stored.Get(t.Context(), rollout.KindConfig, "")
 		if err != nil || string(there.(*rollout.Config).Spec.Agents.Mode) != mode || r.told() {
 			t.Errorf("%v: the mode is %+v", err, there)

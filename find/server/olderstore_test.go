@@ -1,11 +1,9 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -13,17 +11,26 @@ import (
 	"teleport-update/find/store"
 )
 
-// goBack puts an item back as it was, in a new epoch: a standby was promoted that lacks what came after it.
-func (w *storeWorld) goBack(item store.Item) {
+// failOver has a copy of the store take its place, in a new epoch, as a standby does that is promoted.
+func (w *storeWorld) failOver(copied string) {
 	w.t.Helper()
-	file, err := sqlite3.Open(w.path)
+	file, err := sqlite3.Open(copied)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer file.Close()
 	if err := file.Exec(fmt.Sprintf("UPDATE head SET revision = revision + %d", int64(store.EpochStep))); err != nil {
 		w.t.Fatal(err)
 	}
+	if err := file.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	replaceStore(w.t, w.path, copied)
+}
+
+// goBack is a failover to a standby that lacks what came after an item; somebody has written the item since, as it is.
+func (w *storeWorld) goBack(item store.Item) {
+	w.t.Helper()
+	w.failOver(copyStore(w.t, w.path))
 	w.put(item.Key, string(item.Value))
 }
 
@@ -105,37 +112,37 @@ func TestAnOlderStoreKeepsTheHaltsOfARolloutThatWasReplaced(t *testing.T) {
 	}
 }
 
+// The store loses a mode, whichever resource has it: it stays in force, and is in the store again.
 func TestAnOlderStoreKeepsAModeThatStops(t *testing.T) {
-	w := newStoreWorld(t)
-	w.write(enabled)
-	w.write(immediate)
-	s := w.open()
-	before := w.item(rollout.KindConfig)
-	w.write(suspended)
-	s.Refresh(t.Context())
-	w.goBack(before)
-	s.Refresh(t.Context())
-	if held := s.Held(); s.AnswerTo(rollout.Query{}).AutoUpdate || len(held) != 1 || !strings.Contains(held[0], "suspended") {
-		t.Errorf("hosts are told %+v, and %q is held", s.AnswerTo(rollout.Query{}), held)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	watched := make(chan bool)
-	go func() {
-		defer close(watched)
-		s.Watch(ctx, time.Millisecond)
-	}()
-	for limit := time.Now().Add(time.Minute); len(s.Held()) > 0 && time.Now().Before(limit); {
-		time.Sleep(time.Millisecond)
-	}
-	stop()
-	<-watched
-	if text := string(w.item(rollout.KindConfig).Value); !strings.Contains(text, "suspended") {
-		t.Errorf("the store has %s", text)
-	}
-	// A person who enables it is obeyed.
-	w.write(enabled)
-	s.Refresh(t.Context())
-	if held := s.Held(); !s.AnswerTo(rollout.Query{}).AutoUpdate || len(held) > 0 {
-		t.Errorf("hosts are told %+v, and %q is held", s.AnswerTo(rollout.Query{}), held)
+	stops := strings.Replace(immediate, "target_version", "mode: suspended, target_version", 1)
+	for name, tc := range map[string]struct{ lost, mode string }{
+		"of the configuration":        {suspended, "suspended"},
+		"of the version":              {stops, "suspended"},
+		"a configuration without one": {unset, "disabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStoreWorld(t)
+			w.write(enabled)
+			w.write(immediate)
+			s := w.open()
+			before := w.item(parseAll(t, tc.lost)[0].GetKind())
+			w.write(tc.lost)
+			s.Refresh(t.Context())
+			w.goBack(before)
+			s.Refresh(t.Context())
+			if held := s.Held(); s.AnswerTo(rollout.Query{}).AutoUpdate || len(held) != 1 || !strings.Contains(held[0], tc.mode) {
+				t.Errorf("hosts are told %+v, and %q is held", s.AnswerTo(rollout.Query{}), held)
+			}
+			(&control{t: t, stored: s}).watchUntilWritten()
+			if text := string(w.item(rollout.KindConfig).Value); !strings.Contains(text, tc.mode) {
+				t.Errorf("the store has %s", text)
+			}
+			// A person who enables it is obeyed.
+			w.write(enabled)
+			s.Refresh(t.Context())
+			if held := s.Held(); !s.AnswerTo(rollout.Query{}).AutoUpdate || len(held) > 0 {
+				t.Errorf("hosts are told %+v, and %q is held", s.AnswerTo(rollout.Query{}), held)
+			}
+		})
 	}
 }

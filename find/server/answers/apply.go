@@ -95,7 +95,12 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	for _, item := range items {
 		there[item.Key] = item
 	}
-	next, err := s.next(ctx, list, there)
+	held := s.heldNow()
+	left, err := held.left(list, there)
+	if err != nil {
+		return Applied{}, err
+	}
+	next, err := s.next(ctx, list, there, left)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -134,10 +139,8 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	if err := changes.commit(ctx, s.opts.Store, of, audit); err != nil {
 		return Applied{}, err
 	}
-	for _, r := range list {
-		if r.GetKind() == rollout.KindConfig {
-			s.letModeGo()
-		}
+	if left == nil {
+		s.letModeGo(held)
 	}
 	// It is written; should the reading fail, Watch goes on with it.
 	s.Refresh(ctx)
@@ -178,8 +181,8 @@ func (c *changeSet) commit(ctx context.Context, to store.Store, of store.Identit
 	return nil
 }
 
-// next is what will be when the list is there beside what it does not replace.
-func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[string]store.Item) (*snapshot, error) {
+// next is what will be when the list is there beside what it does not replace, and a mode is held.
+func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[string]store.Item, held *heldMode) (*snapshot, error) {
 	var next snapshot
 	replaced := map[string]bool{}
 	for _, r := range list {
@@ -195,6 +198,7 @@ func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[st
 			next.put(other)
 		}
 	}
+	next.Config = held.over(next.Config)
 	if err := s.decide(ctx, &next); err != nil {
 		return nil, parts.Refuse(err)
 	}

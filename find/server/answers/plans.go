@@ -69,8 +69,8 @@ func (p *Plans) Keep(r *rollout.Rollout, ready *Prepared) {
 // disk is synced once, and other writers wait for tenths of a second.
 const pagesAtOnce = 128
 
-// Load returns the plan of every active group that has one, and why those that are
-// missing cannot be read. An error is of the store: the plans may be sound.
+// Load returns the plan of every active group that has one, and why those that are missing cannot be read. An error is of
+// the store: the plans that it kept from being read, and that may be sound, are among the missing; the others are returned.
 func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]*rollout.Index, broken map[string]error, err error) {
 	found, broken = make(map[string]*rollout.Index), make(map[string]error)
 	p.mu.Lock()
@@ -88,9 +88,9 @@ func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]
 		id := idOf(r, g)
 		plan, ok := p.loaded[g.Name]
 		if !ok || plan.id != id {
-			var why error
-			if plan, why, err = p.read(ctx, g.Name, id); err != nil {
-				return nil, nil, err
+			why := err // a store that is away is asked once
+			if err == nil {
+				plan, why, err = p.read(ctx, g.Name, id)
 			}
 			if why != nil {
 				broken[g.Name] = why // which is looked at again next time
@@ -99,10 +99,10 @@ func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]
 		}
 		kept[g.Name], found[g.Name] = plan, plan.index
 	}
-	return found, broken, nil
+	return found, broken, err
 }
 
-// read returns why the plan is broken, or the error of the store.
+// read returns why the plan is broken; err is the same if that is the store.
 func (p *Plans) read(ctx context.Context, group string, id planID) (plan loadedPlan, broken, err error) {
 	get := func(key string) ([]byte, error) {
 		item, failed := p.store.Get(ctx, key)

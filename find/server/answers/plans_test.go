@@ -101,3 +101,33 @@ func (s *countingStore) Get(ctx context.Context, key string) (store.Item, error)
 }
 
 func hostUUID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
+
+// A store that is away keeps nobody from the plans that are in memory.
+func TestAStoreThatIsAwayTakesNoPlanFromMemory(t *testing.T) {
+	kept, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "store", "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
+	r := &rollout.Rollout{Spec: rollout.RolloutSpec{TargetVersion: "17.2.1"}}
+	counted := &countingStore{Store: kept}
+	p := NewPlans(counted)
+	for i, name := range []string{"a", "b", "c", "d"} {
+		plan := &rollout.Plan{Group: name, StartTime: start, Version: "17.2.1", Schedule: rollout.Regular, Hosts: []rollout.HostID{rollout.ParseHostID(hostUUID(i))}}
+		r.Status.Groups = append(r.Status.Groups, rollout.GroupStatus{Name: name, State: rollout.Active, Plan: &rollout.PlanReference{StartTime: start, HostCount: 1}})
+		if name == "b" || name == "d" {
+			p.Keep(r, &Prepared{plan: plan})
+		}
+	}
+	kept.Close()
+	for range 2 {
+		counted.gets = 0
+		found, broken, err := p.Load(t.Context(), r)
+		if err == nil || len(found) != 2 || found["b"] == nil || found["d"] == nil || len(broken) != 2 || broken["a"] == nil || broken["c"] == nil {
+			t.Errorf("%v: %v, broken: %v", err, found, broken)
+		}
+		if counted.gets != 1 {
+			t.Errorf("a store that is away is asked %d times", counted.gets)
+		}
+	}
+}

@@ -37,8 +37,14 @@ const resourcePrefix = "autoupdate_"
 
 // ReadItems returns those that are in the store at one moment.
 func ReadItems(ctx context.Context, s store.Store) ([]store.Item, error) {
-	items, _, err := s.List(ctx, resourcePrefix)
-	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) }), err
+	items, _, err := readItems(ctx, s)
+	return items, err
+}
+
+// readItems is ReadItems, and returns the revision of the store at that moment.
+func readItems(ctx context.Context, s store.Store) ([]store.Item, store.Revision, error) {
+	items, at, err := s.List(ctx, resourcePrefix)
+	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) }), at, err
 }
 
 // readWritten returns all that people write, and the rollout, at one moment.

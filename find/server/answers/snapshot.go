@@ -11,6 +11,8 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
 	"teleport-update/internal/version"
 )
 
@@ -24,9 +26,10 @@ type snapshot struct {
 	// unclear is why the releases do not say which edition a version has: that of
 	// before is in the answers.
 	unclear error
-	broken  map[string]error // groups whose plan cannot be read
-	named   map[string]bool  // groups and versions of these resources
-	braked  int              // see brake.changes
+	plans   map[string]*rollout.Index // of groups
+	broken  map[string]error          // groups whose plan cannot be read
+	named   map[string]bool           // groups and versions of these resources
+	braked  int                       // see brake.changes
 }
 
 // answer is what a host is told at a moment.
@@ -51,27 +54,17 @@ func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.A
 // changed since, and nobody wants it made again.
 func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snapshot, error) {
 	for attempt := 1; ; attempt++ {
-		items, err := ReadItems(ctx, s.opts.Store)
+		items, at, err := s.read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		// Not by the revision: a copy that was put back may have the same one.
 		if before != nil && !again && before.braked == s.braked() && reflect.DeepEqual(items, before.items) {
+			s.last = at
 			return before, nil
 		}
-		parsed, err := ParseResources(items)
+		next, err := s.take(ctx, before, items, at)
 		if err != nil {
-			return nil, err
-		}
-		if before != nil {
-			s.keepStopped(before.Resources, parsed)
-		}
-		if s.brake.letGo(parsed.Rollout) {
-			s.opts.Log.Info("the halts that were in force on this server only are written")
-		}
-		next := &snapshot{Resources: parsed}
-		next.braked = s.brake.put(&next.Resources)
-		if err := s.decide(ctx, next); err != nil {
 			return nil, err
 		}
 		// A plan is read after the rollout that names it, which may be another
@@ -83,6 +76,59 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 			return next, err
 		}
 	}
+}
+
+// take makes a snapshot of what was read, with what is held and what the store has lost.
+func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item, at moment) (*snapshot, error) {
+	parsed, err := ParseResources(items)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
+		s.keepLeft(before.Rollout, parsed.Rollout)
+	}
+	if before != nil && at.mayLack(s.last) {
+		if err := s.keepStopped(ctx, before.Resources, parsed); err != nil {
+			return nil, err
+		}
+	}
+	s.settleHalts(parsed.Rollout)
+	next := &snapshot{Resources: parsed}
+	next.braked = s.brake.put(&next.Resources)
+	if err := s.decide(ctx, next); err != nil {
+		return nil, err
+	}
+	s.last = at
+	return next, nil
+}
+
+// moment is which store was read, and its revision then.
+type moment struct {
+	of store.Identity
+	at store.Revision
+}
+
+// mayLack reports whether what was in a store at another moment may have been lost: another store is there now, or a copy,
+// or its revision has fallen.
+func (m moment) mayLack(before moment) bool { return m.of != before.of || m.at < before.at }
+
+// read returns the resources of the store at one moment.
+func (s *Stored) read(ctx context.Context) (items []store.Item, m moment, err error) {
+	m.of = s.last.of
+	for range parts.Attempts {
+		if items, m.at, err = readItems(ctx, s.opts.Store); err != nil {
+			return nil, m, err
+		}
+		is, err := s.opts.Store.Identity(ctx)
+		if err != nil {
+			return nil, m, err
+		}
+		if is == m.of {
+			return items, m, nil
+		}
+		m.of = is // the items may be of the one before
+	}
+	return nil, m, store.ErrReplaced
 }
 
 // names returns the groups and versions of these resources.
@@ -108,8 +154,20 @@ func (n *snapshot) names() map[string]bool {
 }
 
 // decide sets what hosts are told with these resources.
-func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
-	n.base = s.opts.Base
+func (s *Stored) decide(ctx context.Context, n *snapshot) error {
+	if n.Version == nil {
+		return s.decideBy(n, nil, nil)
+	}
+	plans, broken, err := s.plans.Load(ctx, n.Rollout)
+	if err != nil {
+		return err
+	}
+	return s.decideBy(n, plans, broken)
+}
+
+// decideBy is decide with the plans of groups, and why others cannot be read.
+func (s *Stored) decideBy(n *snapshot, plans map[string]*rollout.Index, broken map[string]error) (err error) {
+	n.base, n.plans, n.broken = s.opts.Base, plans, broken
 	n.named = n.names()
 	if n.Config != nil {
 		n.base.ToolsAutoUpdate = n.Config.Spec.Tools.Mode == rollout.ToolsEnabled
@@ -121,11 +179,6 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 		return err
 	}
 	n.base.ToolsVersion = string(n.Version.Spec.Tools.TargetVersion)
-	plans, broken, err := s.plans.Load(ctx, n.Rollout)
-	if err != nil {
-		return err
-	}
-	n.broken = broken
 	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, plans)
 	n.editions = make(map[rollout.Semver]version.Edition)
 	spec := n.find.Rollout().Spec

@@ -122,7 +122,7 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		e.status.LastWrite = s.now
 		e.mu.Unlock()
 		if e.opts.Brake != nil {
-			e.opts.Brake.LetHaltsGo()
+			e.opts.Brake.LetHaltsGo(s.rollout)
 		}
 		// It is written; should the reading fail, who watches the store goes on with it.
 		_ = e.opts.Written(ctx)

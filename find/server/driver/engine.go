@@ -52,11 +52,11 @@ type Brake interface {
 	// Resources are those that hosts are answered by.
 	Resources() answers.Resources
 	// HoldHalts has hosts answered by the halts of a rollout that could not be written.
-	HoldHalts(ctx context.Context, r *rollout.Rollout)
+	HoldHalts(r *rollout.Rollout)
 	// WithHalts returns a rollout with the halts that are held of it, itself if there are none.
 	WithHalts(r *rollout.Rollout) *rollout.Rollout
-	// LetHaltsGo is called once they are written.
-	LetHaltsGo()
+	// LetHaltsGo is called once a rollout was written that was computed from another one, seen, with the halts of that.
+	LetHaltsGo(seen *rollout.Rollout)
 }
 
 // Inventory is what the engine counts by.
@@ -191,15 +191,13 @@ func (e *Engine) brake(ctx context.Context) {
 	if last.Rollout == nil {
 		return
 	}
-	plans, _, err := e.opts.Plans.Load(ctx, last.Rollout)
-	if err != nil {
-		return // without its plan nobody knows which hosts of a group count
-	}
+	// Without its plan nobody knows which hosts of a group count; the others are halted all the same.
+	plans, _, _ := e.opts.Plans.Load(ctx, last.Rollout)
 	var result rollout.Result
 	e.opts.Inventory.Counting(last.Rollout, plans, e.opts.Clock(), func(n rollout.Counts) {
 		result = rollout.Next(last.Config, last.Version, last.Rollout, n, e.opts.Clock())
 	})
 	if slices.ContainsFunc(result.Steps, func(s rollout.Step) bool { return s.Halted }) {
-		e.opts.Brake.HoldHalts(ctx, result.Rollout)
+		e.opts.Brake.HoldHalts(result.Rollout)
 	}
 }

@@ -1,0 +1,171 @@
+package answers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+// heldMode is a mode that people want.
+type heldMode struct {
+	mode      rollout.Mode
+	who, why  string
+	unwritten error // why it is not written
+}
+
+// HoldMode has this server tell nobody to update, as people want it, though the store cannot be written: why. The mode is
+// written as soon as that is possible, if none was applied since.
+func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Audit) error {
+	if mode != rollout.Suspended && mode != rollout.Disabled {
+		return parts.Refuse(fmt.Errorf("%s is no mode that stops updates", mode))
+	}
+	held := &heldMode{mode: mode, who: cmp.Or(audit.Who, "unknown"), why: audit.Why}
+	s.brake.mu.Lock()
+	s.brake.mode = held
+	s.brake.changes++
+	s.brake.mu.Unlock()
+	unmade := s.remake()
+	switch written := s.writeMode(ctx); {
+	case written && unmade != nil:
+		return fmt.Errorf("the mode %s is written, and not in force on this server yet: %w", mode, unmade)
+	case written:
+		return nil
+	}
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	if unmade != nil {
+		return fmt.Errorf("the mode %s is neither in force (%w) nor written: %w", mode, unmade, held.unwritten)
+	}
+	s.opts.Log.Error("updates are stopped on this server only: the mode could not be written yet", "mode", mode, "by", audit.Who, "error",
+		held.unwritten)
+	return fmt.Errorf("the mode %s is in force on this server only, not yet written: %w", mode, held.unwritten)
+}
+
+// writeMode writes the mode that is held, and reports whether none is held any more.
+func (s *Stored) writeMode(ctx context.Context) (written bool) {
+	s.brake.mu.Lock()
+	held := s.brake.mode
+	s.brake.mu.Unlock()
+	if held == nil {
+		return true
+	}
+	err := s.writeHeld(ctx, held)
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	if s.brake.mode != held {
+		return s.brake.mode == nil
+	}
+	if held.unwritten = err; err != nil {
+		return false
+	}
+	s.brake.mode = nil
+	s.brake.changes++
+	s.opts.Log.Info("the mode that was in force on this server only is written", "mode", held.mode)
+	return true
+}
+
+func (s *Stored) writeHeld(ctx context.Context, held *heldMode) error {
+	items, err := ReadItems(ctx, s.opts.Store)
+	if err != nil {
+		return err
+	}
+	now, err := ParseResources(items)
+	if err != nil {
+		return err
+	}
+	config := now.Config
+	if config == nil {
+		config = rollout.NewConfig()
+	}
+	if stricter(config.Spec.Agents.Mode, held.mode) == config.Spec.Agents.Mode {
+		return nil
+	}
+	config.Spec.Agents.Mode = held.mode
+	value, err := stored(config)
+	if err != nil {
+		return err
+	}
+	write := store.Write{Key: rollout.KindConfig, Value: value, Based: now.Revisions[rollout.KindConfig]}
+	audit := store.Audit{Time: s.opts.Clock(), Who: held.who, What: "apply: mode " + string(held.mode), Why: held.why}
+	_, err = s.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{write}, Audit: audit})
+	return err
+}
+
+// stricter returns the more restrictive of two modes; the first if they are the same.
+func stricter(a, b rollout.Mode) rollout.Mode {
+	order := []rollout.Mode{"", rollout.Enabled, rollout.Suspended, rollout.Disabled}
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
+}
+
+// heldNow is the mode that is held now, nil for none.
+func (s *Stored) heldNow() *heldMode {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	return s.brake.mode
+}
+
+// left returns what is held of a mode once resources are written that people apply: nothing if they set another mode than the
+// configuration of the store has. A configuration that leaves the mode as it is in the store, and would update hosts, is
+// refused: it was made of what is there, or a program applies it again and again.
+func (m *heldMode) left(list []rollout.Resource, there map[string]store.Item) (*heldMode, error) {
+	at := slices.IndexFunc(list, func(r rollout.Resource) bool { return r.GetKind() == rollout.KindConfig })
+	if m == nil || at < 0 {
+		return m, nil
+	}
+	mode := list[at].(*rollout.Config).Spec.Agents.Mode
+	var was rollout.Mode
+	if item, is := there[rollout.KindConfig]; is {
+		before, err := parseStored(item)
+		if err != nil {
+			return nil, nil // the mode cannot be written before it is replaced
+		}
+		was = before.(*rollout.Config).Spec.Agents.Mode
+	}
+	switch {
+	case was != mode:
+		return nil, nil
+	case stricter(mode, m.mode) != mode:
+		return nil, parts.Refusef("the mode %s is in force on this server and not yet written, and %s has the mode that the store has: "+
+			"apply it once the mode is written", m.mode, rollout.KindConfig)
+	}
+	return m, nil
+}
+
+// letModeGo is called when people have applied another mode than the one that was held: theirs counts from then on.
+func (s *Stored) letModeGo(held *heldMode) {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	if held != nil && s.brake.mode == held {
+		s.brake.mode = nil
+		s.brake.changes++
+	}
+}
+
+// over returns a configuration, which may be nil, with the mode that is held; the configuration itself if none is: nil.
+func (m *heldMode) over(c *rollout.Config) *rollout.Config {
+	if m == nil {
+		return c
+	}
+	config := rollout.NewConfig()
+	if c != nil {
+		*config = *c // of which no more than the mode is another one
+	}
+	config.Spec.Agents.Mode = stricter(config.Spec.Agents.Mode, m.mode)
+	return config
+}
+
+// WithMode returns a configuration that was read from the store, which may be nil, as hosts are answered by it: with the
+// mode that is in force on this server only.
+func (s *Stored) WithMode(c *rollout.Config) *rollout.Config {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	return s.brake.mode.over(c)
+}
