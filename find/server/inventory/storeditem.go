@@ -114,8 +114,7 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 		err = errors.New("it is not a host")
 	}
 	if err != nil {
-		return e, nil, false, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision,
-			err)
+		return e, nil, false, &recordError{item.Key, item.Revision, err}
 	}
 	unix := func(s int64) time.Time {
 		if s == 0 {
@@ -143,6 +142,19 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 		int64(item.Revision)
 	return e, newer, h.Removed, nil
 }
+
+// recordError is that of a host's item in the store: it concerns this host alone.
+type recordError struct {
+	key      string
+	revision store.Revision
+	err      error
+}
+
+func (e *recordError) Error() string {
+	return fmt.Sprintf("the store's %s, revision %d, is not one that this version understands: %v", e.key, e.revision, e.err)
+}
+
+func (e *recordError) Unwrap() error { return e.err }
 
 // merge is what is known of a host by a server that has heard of it, and by another
 // one that has written to the store. changed says that the first one has something to

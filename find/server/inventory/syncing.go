@@ -33,8 +33,9 @@ const (
 	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
 	// are read.
 	hostsAtOnce, changesAtOnce = 256, 1000
-	// flushTime bounds a write for a host, which may have gone meanwhile.
-	flushTime = 10 * time.Second
+	// flushTime bounds a write for a host, which may have gone meanwhile, and flushAllTime the writes of a tick: another
+	// one begins no later than that. The store has to be read in between, and a tick of minutes would look like one that hangs.
+	flushTime, flushAllTime = 10 * time.Second, 20 * time.Second
 )
 
 // keeper is the part of a Fleet that has to do with its store.
@@ -243,7 +244,11 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 			if f.loading.Load() {
 				return
 			}
-			if err := errors.Join(f.flushAll(last), f.saveSeen(last, f.opts.Clock())); err != nil {
+			ofHosts, err := f.flushAll(last)
+			if err == nil {
+				err = f.saveSeen(last, f.opts.Clock())
+			}
+			if err = errors.Join(ofHosts, err); err != nil {
 				f.opts.Log.Error("the last reports of hosts are not in the store, and hosts have to report again", "error", err)
 			}
 			return
@@ -277,7 +282,11 @@ func (f *Fleet) Tick(ctx context.Context) error {
 		f.setBack(now)
 	}
 	f.keep.lastTick = now
-	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
+	var ofHosts error
+	err := f.Sync(ctx)
+	if err == nil {
+		ofHosts, err = f.flushAll(ctx)
+	}
 	parts.SpareMemory()
 	if err == nil && f.isDueToSave(now) {
 		if err = f.saveSeen(ctx, now); err == nil {
@@ -292,7 +301,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 		f.keep.purged = now
 		err = f.forget(ctx, now)
 	}
-	return err
+	return errors.Join(ofHosts, err)
 }
 
 // isDueToSave reports whether it is time to write who has reported. A clock that was ahead and is right again is no reason to
