@@ -262,7 +262,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	if subtle.ConstantTimeCompare(e.Secret[:], digest[:]) != 1 || !known {
 		return id, false, ErrSecret
 	}
-	t, found := f.joinedBy(e.Token)
+	t, found := joinedBy(e.Token, f.tokens)
 	if !found {
 		return id, false, ErrSecret
 	}

@@ -123,9 +123,6 @@ func (f *Fleet) takeSeen(s *fleet.Seen, at time.Time) {
 	}
 }
 
-// clockDiffers is from which difference on the clocks of two servers do not agree.
-const clockDiffers = 10 * time.Minute
-
 // compareClocks reports whether another server, which has just written, has another time than this one.
 func (f *Fleet) compareClocks(name string, theirs, now time.Time) (differ bool) {
 	before, known := f.keep.seen[name]
