@@ -16,8 +16,16 @@ import (
 // faultyStore is a store of which a test makes what it wants, and that counts what it is asked.
 type faultyStore struct {
 	store.Store
-	identity, commit func() error // before these operations; nil: nothing
+	identity, commit func() error     // before these operations; nil: nothing
+	now              func() time.Time // by its clock; nil: as the store has it
 	asked, commits   int
+}
+
+func (s *faultyStore) Now(ctx context.Context) (time.Time, error) {
+	if s.now != nil {
+		return s.now(), nil
+	}
+	return s.Store.Now(ctx)
 }
 
 func (s *faultyStore) Identity(ctx context.Context) (store.Identity, error) {

@@ -22,14 +22,10 @@ const (
 	seenPrefix   = "agents/seen/"
 	// SyncEvery is how soon a server takes up what another one has written.
 	SyncEvery = 5 * time.Second
-	// forgetEvery is how often hosts are looked for that have not reported for too long.
-	forgetEvery = time.Hour
 	// saveEvery is how often it is written who was last seen when: another server knows it within a minute.
 	saveEvery = time.Minute - SyncEvery
 	// seenLife is when that may be removed.
 	seenLife = time.Hour
-	// HostLife is for how long a host is known that does not report.
-	HostLife = 14 * 24 * time.Hour
 	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
 	// are read.
 	hostsAtOnce, changesAtOnce = 256, 1000
@@ -63,6 +59,7 @@ type keeper struct {
 	// disagreed is when another server, which was there, had another time than this one.
 	disagreed time.Time
 	purged    time.Time
+	early     time.Duration // by how much a report may have been noted as earlier than it was; see Fleet.noteSkew
 }
 
 // OpenFleet returns the Fleet that is in a store, with the reports that were taken
@@ -205,7 +202,7 @@ func (f *Fleet) takeRemoval(item store.Item) {
 
 // lost keeps a host that the store does not have, if it is one that reports, and forgets it if not.
 func (f *Fleet) lost(ours *fleet.Entry) {
-	if isGone(ours, f.opts.Clock()) {
+	if f.isGone(ours, f.opts.Clock()) {
 		f.table.Remove(ours.ID)
 		delete(f.dirty, ours.ID)
 		return
@@ -219,11 +216,6 @@ func (f *Fleet) lost(ours *fleet.Entry) {
 func (f *Fleet) mark(id rollout.HostID) {
 	f.changes++
 	f.dirty[id] = f.changes
-}
-
-// isGone reports whether a host has not been heard of for HostLife.
-func isGone(e *fleet.Entry, now time.Time) bool {
-	return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife
 }
 
 // Run keeps the store and this server at one, until ctx ends: changes of others are
@@ -282,6 +274,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 		f.setBack(now)
 	}
 	f.keep.lastTick = now
+	f.noteSkew()
 	var ofHosts error
 	err := f.Sync(ctx)
 	if err == nil {
@@ -296,9 +289,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 	if err == nil {
 		f.speak(now)
 	}
-	agree := now.Sub(f.keep.disagreed) > 24*forgetEvery
-	if err == nil && now.Sub(f.keep.purged) >= forgetEvery && agree {
-		f.keep.purged = now
+	if err == nil && f.isDueToForget(now) {
 		err = f.forget(ctx, now)
 	}
 	return errors.Join(ofHosts, err)
@@ -308,27 +299,4 @@ func (f *Fleet) Tick(ctx context.Context) error {
 // wait until it has caught up: to other servers, the hosts of this one would be silent for as long.
 func (f *Fleet) isDueToSave(now time.Time) bool {
 	return now.Sub(f.keep.lastSave) >= saveEvery || now.Before(f.keep.lastSave)
-}
-
-// forget removes hosts that have not been heard of for HostLife.
-func (f *Fleet) forget(ctx context.Context, now time.Time) error {
-	old := func(e *fleet.Entry) bool { return isGone(e, now) }
-	var writes []store.Write
-	f.Each(func(e *fleet.Entry) {
-		if old(e) && e.Revision != 0 {
-			writes = append(writes, store.Write{Key: HostKey(e.ID), Based: store.Revision(e.Revision), Do: store.Remove})
-		}
-	})
-	for _, w := range writes {
-		err := f.opts.Store.Delete(ctx, w.Key, w.Based)
-		if _, conflict := errors.AsType[*store.ConflictError](err); err != nil && !conflict {
-			return err
-		}
-	}
-	if len(writes) > 0 {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.opts.Log.Info("forgot hosts that have not reported", "hosts", f.table.Forget(old), "for", HostLife)
-	}
-	return nil
 }
