@@ -269,8 +269,8 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	if err := t.allows(b.Group); err != nil {
 		return id, false, err
 	}
-	if b.Sequence <= int64(e.Sequence) {
-		return id, false, &SequenceError{e.Sequence}
+	if last := max(e.Sequence, e.Floor); b.Sequence <= int64(last) {
+		return id, false, &SequenceError{last}
 	}
 	if e.LastSeen.Truncate(time.Minute) != now.UTC().Truncate(time.Minute) {
 		e.Burst = 0
@@ -304,7 +304,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 // matters reports whether a host has changed in more than when it was last heard of.
 func matters(before, after fleet.Entry) bool {
 	for _, e := range []*fleet.Entry{&before, &after} {
-		e.LastSeen, e.Sequence, e.Burst = time.Time{}, 0, 0
+		e.LastSeen, e.Sequence, e.Floor, e.Burst = time.Time{}, 0, 0, 0
 		for _, at := range []*time.Time{&e.FirstSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Failed.Outcome, &e.Failed.Until, &e.Alternated} {
 			*at = at.UTC().Truncate(time.Second)
 		}

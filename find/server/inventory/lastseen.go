@@ -118,7 +118,8 @@ func (f *Fleet) takeSeen(s *fleet.Seen, at time.Time) {
 		if !f.table.At(number, &e) {
 			continue
 		}
-		e.Sequence, e.LastSeen = max(e.Sequence, s.Sequence(number)), latest(e.LastSeen, at)
+		// Replays are refused by it. What the host said is not known here, so that it makes what is known no newer.
+		e.Floor, e.LastSeen = max(e.Floor, s.Sequence(number)), latest(e.LastSeen, at)
 		f.table.Put(&e)
 	}
 }

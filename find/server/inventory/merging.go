@@ -39,7 +39,7 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 		notEarlier(&e.Failed.Event, other.Failed.Event, other.LastSeen)
 	}
 	e.Cloned, e.Alternated = e.Cloned || other.Cloned, latest(e.Alternated, other.Alternated)
-	e.Sequence, e.Revision = max(e.Sequence, other.Sequence), theirs.Revision
+	e.Sequence, e.Floor, e.Revision = max(e.Sequence, other.Sequence), max(e.Floor, other.Floor), theirs.Revision
 	return e
 }
 
