@@ -22,9 +22,7 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	if changed && ours.Sequence > theirs.Sequence {
 		e, other = ours, theirs
 	}
-	if other.Failed.Outcome.After(e.Failed.Outcome) { // by the clock of the host: those of the servers may differ
-		e.Failed = other.Failed
-	}
+	mergeFailure(&e, &other)
 	// To a server whose clock leaps, or that was not told who reports to others, a host may be back after a long time. One that
 	// others have heard of all the time is not new: it would be in no count for a minute, and a group could end without it.
 	if e.FirstSeen.After(other.FirstSeen) && e.FirstSeen.Sub(other.LastSeen) <= rollout.PresentFor {
@@ -36,11 +34,26 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	if e.Sequence > other.Sequence {
 		notEarlier(&e.Told, other.Told, other.LastSeen)
 		notEarlier(&e.Begun, other.Begun, other.LastSeen)
-		notEarlier(&e.Failed.Event, other.Failed.Event, other.LastSeen)
 	}
 	e.Cloned, e.Alternated = e.Cloned || other.Cloned, latest(e.Alternated, other.Alternated)
 	e.Sequence, e.Floor, e.Revision = max(e.Sequence, other.Sequence), max(e.Floor, other.Floor), theirs.Revision
 	return e
+}
+
+// mergeFailure settles which failure of a host is the last one, and when servers have heard of it first. A host repeats how its last
+// attempt ended: to a server that had not heard of that before, it is a failure of now, and would count for a later attempt. e is the
+// entry of the later report.
+func mergeFailure(e, other *fleet.Entry) {
+	setBack := e.Sequence > other.Sequence && other.LastSeen.Sub(e.LastSeen) > clockDiffers // the clock of e's server was
+	known := e.Failed.Target == other.Failed.Target && e.Failed.Outcome.Equal(other.Failed.Outcome)
+	switch {
+	case other.Failed.Outcome.After(e.Failed.Outcome): // by the clock of the host: those of the servers may differ
+		e.Failed = other.Failed
+	case known && (setBack || other.Failed.At.Before(e.Failed.At)):
+		e.Failed.At = other.Failed.At
+	case !known && e.Sequence > other.Sequence:
+		notEarlier(&e.Failed.Event, other.Failed.Event, other.LastSeen)
+	}
 }
 
 // notEarlier moves what a host says for the first time to when it was last heard without it, if it lies long before: the clock
