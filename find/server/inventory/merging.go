@@ -40,6 +40,17 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	return e
 }
 
+// matters reports whether a host has changed in more than when it was last heard of.
+func matters(before, after fleet.Entry) bool {
+	for _, e := range []*fleet.Entry{&before, &after} {
+		e.LastSeen, e.Sequence, e.Floor, e.Burst = time.Time{}, 0, 0, 0
+		for _, at := range []*time.Time{&e.FirstSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Failed.Outcome, &e.Failed.Until, &e.Alternated} {
+			*at = at.UTC().Truncate(time.Second)
+		}
+	}
+	return before != after
+}
+
 // mergeFailure settles which failure of a host is the last one, and when servers have heard of it first. A host repeats how its last
 // attempt ended: to a server that had not heard of that before, it is a failure of now, and would count for a later attempt. e is the
 // entry of the later report.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,7 +19,29 @@ type faultyStore struct {
 	store.Store
 	identity, commit func() error     // before these operations; nil: nothing
 	now              func() time.Time // by its clock; nil: as the store has it
+	progress         func()           // FleetOptions.Progress
+	epoch            int64            // is another one if it is not that of the store
+	read             func()           // after each item that is read; nil: nothing
 	asked, commits   int
+}
+
+func (s *faultyStore) Scan(ctx context.Context, prefix string, f func(store.Item) bool) (store.Revision, error) {
+	return s.Store.Scan(ctx, prefix, func(item store.Item) bool {
+		if s.read != nil {
+			s.read()
+		}
+		return f(item)
+	})
+}
+
+func (s *faultyStore) Changes(ctx context.Context, prefix string, since store.Revision, limit int) ([]store.Item, store.Revision, error) {
+	items, upTo, err := s.Store.Changes(ctx, prefix, since, limit)
+	for range items {
+		if s.read != nil {
+			s.read()
+		}
+	}
+	return items, upTo, err
 }
 
 func (s *faultyStore) Now(ctx context.Context) (time.Time, error) {
@@ -35,7 +58,9 @@ func (s *faultyStore) Identity(ctx context.Context) (store.Identity, error) {
 			return store.Identity{}, err
 		}
 	}
-	return s.Store.Identity(ctx)
+	identity, err := s.Store.Identity(ctx)
+	identity.Epoch += s.epoch
+	return identity, err
 }
 
 func (s *faultyStore) Commit(ctx context.Context, c store.Change) ([]store.Revision, error) {
@@ -44,6 +69,9 @@ func (s *faultyStore) Commit(ctx context.Context, c store.Change) ([]store.Revis
 		if err := s.commit(); err != nil {
 			return nil, err
 		}
+	}
+	if c.Of != (store.Identity{}) {
+		c.Of.Epoch -= s.epoch
 	}
 	return s.Store.Commit(ctx, c)
 }
@@ -60,6 +88,11 @@ func newFaulty(t *testing.T, c *clock) (*Fleet, *faultyStore) {
 	began := c.Now()
 	f, err := OpenFleet(t.Context(), FleetOptions{
 		Store: s, Clock: c.Now, Elapsed: func() time.Duration { return c.Now().Sub(began) }, Log: slog.New(slog.DiscardHandler),
+		Progress: func() {
+			if s.progress != nil {
+				s.progress()
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -161,5 +194,50 @@ func TestATickWritesBesideRecordsThatCannotBeRead(t *testing.T) {
 	}
 	if f.isMute() {
 		t.Error("the server takes no report any more")
+	}
+}
+
+// A large store is read for minutes after a failover, or after another server has written many hosts: it is said meanwhile that the tick
+// goes on.
+func TestALongTickSaysThatItGoesOn(t *testing.T) {
+	const hosts = 5000
+	for name, large := range map[string]func(t *testing.T, s *faultyStore){
+		"all of it": func(_ *testing.T, s *faultyStore) { s.epoch++ },
+		"changes": func(t *testing.T, s *faultyStore) {
+			items, _, err := s.List(t.Context(), hostPrefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for writes := range slices.Chunk(items, hostsAtOnce) {
+				var change store.Change
+				for _, item := range writes {
+					change.Writes = append(change.Writes, store.Write{Key: item.Key, Value: item.Value, Based: item.Revision})
+				}
+				if _, err := s.Store.Commit(t.Context(), change); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock()
+			f, s := newFaulty(t, clock)
+			f.waiting(hosts, clock.Now())
+			if err := f.Tick(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			large(t, s)
+			clock.pass(time.Minute)
+			began, last, longest := clock.Now(), clock.Now(), time.Duration(0)
+			s.progress = func() { longest, last = max(longest, clock.Now().Sub(last)), clock.Now() }
+			s.read = func() { clock.pass(20 * time.Millisecond) }
+			if err := f.Tick(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.progress()
+			if took := clock.Now().Sub(began); took < time.Minute || longest > 45*time.Second {
+				t.Errorf("the tick took %s, and was silent for %s of it", took, longest)
+			}
+		})
 	}
 }

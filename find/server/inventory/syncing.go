@@ -80,6 +80,9 @@ func StartFleet(opts FleetOptions) *Fleet {
 	if opts.Elapsed == nil {
 		opts.Elapsed = func() time.Duration { return time.Since(start) }
 	}
+	if opts.Progress == nil {
+		opts.Progress = func() {}
+	}
 	f := newFleet(opts, now)
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
 	f.keep.pages, f.keep.purged = make(map[uint32]store.Revision), now // other servers have an hour to tell their time
@@ -127,6 +130,7 @@ func (f *Fleet) Sync(ctx context.Context) (err error) {
 			f.hear(began)
 		}
 		f.mu.Unlock()
+		f.opts.Progress()
 		f.keep.since = upTo
 		if all {
 			return nil
