@@ -23,10 +23,10 @@ func (f *Fleet) isGone(e *fleet.Entry, now time.Time) bool {
 	return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife+f.keep.early
 }
 
-// noteSkew notes by how much the store's clock is behind this server's, if it is. Reports have its time then, and all hosts seem to have
-// been silent for as long; one that has gone meanwhile still does once the clocks agree. Until this process ends, hosts are known for
-// longer by that.
-func (f *Fleet) noteSkew() {
+// allowForSkew lengthens the life of hosts by what the store's clock is behind this server's, if it is. Reports have its time then, and all
+// hosts seem to have been silent for as long; one that has gone meanwhile still does once the clocks agree. It holds until this process
+// ends.
+func (f *Fleet) allowForSkew() {
 	if f.opts.Skew == nil {
 		return
 	}

@@ -114,7 +114,8 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 		err = errors.New("it is not a host")
 	}
 	if err != nil {
-		return e, nil, false, &recordError{item.Key, item.Revision, err}
+		return e, nil, false, &recordError{fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key,
+			item.Revision, err)}
 	}
 	unix := func(s int64) time.Time {
 		if s == 0 {
@@ -144,14 +145,7 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 }
 
 // recordError is that of a host's item in the store: it concerns this host alone.
-type recordError struct {
-	key      string
-	revision store.Revision
-	err      error
-}
+type recordError struct{ err error }
 
-func (e *recordError) Error() string {
-	return fmt.Sprintf("the store's %s, revision %d, is not one that this version understands: %v", e.key, e.revision, e.err)
-}
-
+func (e *recordError) Error() string { return e.err.Error() }
 func (e *recordError) Unwrap() error { return e.err }

@@ -59,7 +59,7 @@ type keeper struct {
 	// disagreed is when another server, which was there, had another time than this one.
 	disagreed time.Time
 	purged    time.Time
-	early     time.Duration // by how much a report may have been noted as earlier than it was; see Fleet.noteSkew
+	early     time.Duration // by how much a report may have been noted as earlier than it was; see Fleet.allowForSkew
 }
 
 // OpenFleet returns the Fleet that is in a store, with the reports that were taken
@@ -278,7 +278,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 		f.setBack(now)
 	}
 	f.keep.lastTick = now
-	f.noteSkew()
+	f.allowForSkew()
 	var ofHosts error
 	err := f.Sync(ctx)
 	if err == nil {
