@@ -96,7 +96,8 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 	var engine *driver.Engine
 	fleet := inventory.StartFleet(inventory.FleetOptions{
 		Store: resources, Clock: now, Elapsed: elapsed, Jitter: base.Jitter, Named: stored.Named, Log: log,
-		Skew: func() time.Duration { return engine.Skew() },
+		Skew:     func() time.Duration { return engine.Skew() },
+		Progress: m.Reports().Beat,
 	})
 	a := &source{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources,

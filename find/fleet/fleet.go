@@ -26,8 +26,10 @@ type Entry struct {
 	Secret [16]byte
 	// Token names what the host has joined by.
 	Token string
-	// Sequence is that of the last report.
+	// Sequence is that of the last report that the rest of the entry is of.
 	Sequence uint32
+	// Floor is what the sequence of the next report is above, as far as others know: it may be larger than that of any report.
+	Floor uint32
 	// Boots are digests of the last boot ids, the newest first; zero for none.
 	Boots [3]uint32
 	// Alternated is when two boots last took turns.
@@ -102,6 +104,7 @@ type packed struct {
 	revision    int64
 	boots       [3]uint32
 	sequence    uint32
+	floor       uint32
 
 	firstSeen, lastSeen, toldAt, begunAt, alternated uint32
 

@@ -25,7 +25,7 @@ func random(r *rand.Rand, i int) Entry {
 	e := Entry{Host: rollout.Host{
 		ID: id(i), Group: some(5), Version: rollout.Semver(some(5)), Edition: some(5), Arch: some(5), Hostname: strings.Repeat("n", r.IntN(254)),
 		Pinned: r.IntN(2) == 0, Disabled: r.IntN(2) == 0, Unhealthy: r.IntN(2) == 0, Cloned: r.IntN(2) == 0, BelowMinimum: r.IntN(2) == 0, Unsigned: r.IntN(2) == 0, FirstSeen: at(), LastSeen: at(),
-	}, Token: some(5), Sequence: r.Uint32(), Burst: uint8(r.IntN(30)), Revision: r.Int64()}
+	}, Token: some(5), Sequence: r.Uint32(), Floor: r.Uint32(), Burst: uint8(r.IntN(30)), Revision: r.Int64()}
 	if r.IntN(2) == 0 {
 		e.Told = rollout.Event{Target: "17.2.1", At: at()}
 		e.Begun = rollout.Event{Target: "17.2.2", At: at()}

@@ -87,7 +87,7 @@ func (t *Table) entry(at uint32, into *Entry) {
 	r := t.packed(at)
 	t.host(at, r, &into.Host)
 	into.Secret, into.Token, into.Sequence, into.Boots = r.secret, t.tokens.at(r.token), r.sequence, r.boots
-	into.Alternated, into.Burst, into.Revision = moment(r.alternated), r.burst, r.revision
+	into.Floor, into.Alternated, into.Burst, into.Revision = r.floor, moment(r.alternated), r.burst, r.revision
 }
 
 func (t *Table) host(at uint32, r *packed, into *rollout.Host) {
@@ -118,7 +118,7 @@ func (t *Table) Put(e *Entry) {
 		before = *t.packed(at)
 	}
 	r := packed{
-		id: e.ID, updater: e.UpdaterID, secret: e.Secret, revision: e.Revision, boots: e.Boots, sequence: e.Sequence,
+		id: e.ID, updater: e.UpdaterID, secret: e.Secret, revision: e.Revision, boots: e.Boots, sequence: e.Sequence, floor: e.Floor,
 		firstSeen: seconds(e.FirstSeen), lastSeen: seconds(e.LastSeen), toldAt: seconds(e.Told.At), begunAt: seconds(e.Begun.At),
 		alternated: seconds(e.Alternated),
 		flags: flag(e.Pinned, pinned) | flag(e.Disabled, disabled) | flag(e.Unhealthy, unhealthy) | flag(e.Cloned, cloned) |

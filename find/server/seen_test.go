@@ -193,3 +193,43 @@ func (s *slowStore) Scan(ctx context.Context, prefix string, f func(store.Item) 
 	<-s.scan
 	return s.Store.Scan(ctx, prefix, f)
 }
+
+// A host's clock is a minute behind, and it reports to one server: of its success it says so a moment after the servers have told one
+// another who was seen. What the other server knew before is not newer than that.
+func TestANoteOfWhoWasSeenMakesNothingNewer(t *testing.T) {
+	for name, count := range map[string]func(r *reportWorld, b *find.Heartbeat){
+		"its clock is behind": func(r *reportWorld, b *find.Heartbeat) {
+			b.Sequence = fleet.SequenceAt(r.clock.Now().Add(-time.Minute))
+		},
+		"its clock is right": (*reportWorld).inTime,
+		"it counts reports":  func(*reportWorld, *find.Heartbeat) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStoreWorld(t)
+			clock := newClock()
+			a, b := w.reporting(clock, w.store), w.reporting(clock, w.other)
+			b.secrets, b.last = a.secrets, a.last
+			a.joined(a.token("all"), "dev", 0)
+			both := func() {
+				for range 2 {
+					a.tickFleet()
+					b.tickFleet()
+				}
+			}
+			both()
+			for range 3 {
+				b.said(0, "dev", "17.2.0", func(h *find.Heartbeat) { count(b, h); h.Told = "17.2.1" })
+				clock.pass(time.Minute)
+				both()
+			}
+			clock.pass(10 * time.Second)
+			b.said(0, "dev", "17.2.1", func(h *find.Heartbeat) { count(b, h) })
+			both()
+			for i, s := range []*reportWorld{a, b, a.again(w.other)} {
+				if e, _ := s.fleet.Entry(rollout.ParseHostID(hostUUID(0))); e.Version != "17.2.1" || e.Told.Target != "" {
+					t.Errorf("server %d knows the host with %s, told %q", i, e.Version, e.Told.Target)
+				}
+			}
+		})
+	}
+}

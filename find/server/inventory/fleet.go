@@ -43,6 +43,8 @@ type FleetOptions struct {
 	// Elapsed returns for how long this process is there, by a clock that nobody sets and that goes on while the machine
 	// is suspended; nil: by the system's, which does not.
 	Elapsed func() time.Duration
+	// Progress is called now and then during a tick: those of a large store may take minutes, and are not loops that hang. Nil: nobody is.
+	Progress func()
 	// Jitter is what hosts are told where their group has none of its own.
 	Jitter time.Duration
 	// Named reports whether a group or a version is one that the configuration or the rollout has named:
@@ -262,15 +264,15 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	if subtle.ConstantTimeCompare(e.Secret[:], digest[:]) != 1 || !known {
 		return id, false, ErrSecret
 	}
-	t, found := f.joinedBy(e.Token)
+	t, found := joinedBy(e.Token, f.tokens)
 	if !found {
 		return id, false, ErrSecret
 	}
 	if err := t.allows(b.Group); err != nil {
 		return id, false, err
 	}
-	if b.Sequence <= int64(e.Sequence) {
-		return id, false, &SequenceError{e.Sequence}
+	if last := max(e.Sequence, e.Floor); b.Sequence <= int64(last) {
+		return id, false, &SequenceError{last}
 	}
 	if e.LastSeen.Truncate(time.Minute) != now.UTC().Truncate(time.Minute) {
 		e.Burst = 0
@@ -299,17 +301,6 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	}
 	// What could not be written before counts too.
 	return id, f.dirty[id] != 0, nil
-}
-
-// matters reports whether a host has changed in more than when it was last heard of.
-func matters(before, after fleet.Entry) bool {
-	for _, e := range []*fleet.Entry{&before, &after} {
-		e.LastSeen, e.Sequence, e.Burst = time.Time{}, 0, 0
-		for _, at := range []*time.Time{&e.FirstSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Failed.Outcome, &e.Failed.Until, &e.Alternated} {
-			*at = at.UTC().Truncate(time.Second)
-		}
-	}
-	return before != after
 }
 
 // detectClone marks an entry as cloned if several hosts report with its secret: a boot that

@@ -144,7 +144,8 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 		}
 	}
 	// What a host that comes back has said before stays: its failure above all.
-	e.Secret, e.Token, e.Hostname, e.Sequence = [16]byte(hash), reference, j.Hostname, 0
+	e.Secret, e.Token, e.Hostname = [16]byte(hash), reference, j.Hostname
+	e.Sequence, e.Floor = 0, 0
 	f.mu.Lock()
 	e.Group = f.words.fitWord(fleet.Group, j.Group, e.Group, id, now)
 	f.mu.Unlock()

@@ -118,13 +118,11 @@ func (f *Fleet) takeSeen(s *fleet.Seen, at time.Time) {
 		if !f.table.At(number, &e) {
 			continue
 		}
-		e.Sequence, e.LastSeen = max(e.Sequence, s.Sequence(number)), latest(e.LastSeen, at)
+		// Replays are refused by it. What the host said is not known here, so that it makes what is known no newer.
+		e.Floor, e.LastSeen = max(e.Floor, s.Sequence(number)), latest(e.LastSeen, at)
 		f.table.Put(&e)
 	}
 }
-
-// clockDiffers is from which difference on the clocks of two servers do not agree.
-const clockDiffers = 10 * time.Minute
 
 // compareClocks reports whether another server, which has just written, has another time than this one.
 func (f *Fleet) compareClocks(name string, theirs, now time.Time) (differ bool) {

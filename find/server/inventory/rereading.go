@@ -27,7 +27,11 @@ func (f *Fleet) readAgain(ctx context.Context, identity store.Identity, began ti
 	clear(f.keep.saved)
 	f.keep.held = nil
 	f.mu.Unlock()
+	read := 0
 	at, err := f.opts.Store.Scan(ctx, agentsPrefix, func(item store.Item) bool {
+		if read++; read%changesAtOnce == 0 {
+			f.opts.Progress()
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		err := error(nil)

@@ -114,8 +114,8 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 		err = errors.New("it is not a host")
 	}
 	if err != nil {
-		return e, nil, false, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision,
-			err)
+		return e, nil, false, &recordError{fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key,
+			item.Revision, err)}
 	}
 	unix := func(s int64) time.Time {
 		if s == 0 {
@@ -144,50 +144,8 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 	return e, newer, h.Removed, nil
 }
 
-// merge is what is known of a host by a server that has heard of it, and by another
-// one that has written to the store. changed says that the first one has something to
-// write. Of two reports the one with the higher sequence is the later one: several may
-// come in a second. A verdict of either stays.
-func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
-	if ours.Secret != theirs.Secret {
-		return theirs // it was revoked, or has joined again
-	}
-	e, other := theirs, ours
-	if changed && ours.Sequence > theirs.Sequence {
-		e, other = ours, theirs
-	}
-	if other.Failed.Outcome.After(e.Failed.Outcome) { // by the clock of the host: those of the servers may differ
-		e.Failed = other.Failed
-	}
-	// To a server whose clock leaps, or that was not told who reports to others, a host may be back after a long time. One that
-	// others have heard of all the time is not new: it would be in no count for a minute, and a group could end without it.
-	if e.FirstSeen.After(other.FirstSeen) && e.FirstSeen.Sub(other.LastSeen) <= rollout.PresentFor {
-		e.FirstSeen = other.FirstSeen
-	}
-	if other.LastSeen.After(e.LastSeen) {
-		e.LastSeen = other.LastSeen
-	}
-	if e.Sequence > other.Sequence {
-		notEarlier(&e.Told, other.Told, other.LastSeen)
-		notEarlier(&e.Begun, other.Begun, other.LastSeen)
-		notEarlier(&e.Failed.Event, other.Failed.Event, other.LastSeen)
-	}
-	e.Cloned, e.Alternated = e.Cloned || other.Cloned, latest(e.Alternated, other.Alternated)
-	e.Sequence, e.Revision = max(e.Sequence, other.Sequence), theirs.Revision
-	return e
-}
+// recordError is that of a host's item in the store: it concerns this host alone.
+type recordError struct{ err error }
 
-// notEarlier moves what a host says for the first time to when it was last heard without it, if it lies long before: the clock
-// of the server that took the later report was set back. A failure would count for an attempt before the one that it is of.
-func notEarlier(e *rollout.Event, before rollout.Event, heard time.Time) {
-	if e.Target != "" && *e != before && heard.Sub(e.At) > clockDiffers {
-		e.At = heard
-	}
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func (e *recordError) Error() string { return e.err.Error() }
+func (e *recordError) Unwrap() error { return e.err }

@@ -22,19 +22,16 @@ const (
 	seenPrefix   = "agents/seen/"
 	// SyncEvery is how soon a server takes up what another one has written.
 	SyncEvery = 5 * time.Second
-	// forgetEvery is how often hosts are looked for that have not reported for too long.
-	forgetEvery = time.Hour
 	// saveEvery is how often it is written who was last seen when: another server knows it within a minute.
 	saveEvery = time.Minute - SyncEvery
 	// seenLife is when that may be removed.
 	seenLife = time.Hour
-	// HostLife is for how long a host is known that does not report.
-	HostLife = 14 * 24 * time.Hour
 	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
 	// are read.
 	hostsAtOnce, changesAtOnce = 256, 1000
-	// flushTime bounds a write for a host, which may have gone meanwhile.
-	flushTime = 10 * time.Second
+	// flushTime bounds a write for a host, which may have gone meanwhile, and flushAllTime the writes of a tick: another
+	// one begins no later than that. The store has to be read in between, and a tick of minutes would look like one that hangs.
+	flushTime, flushAllTime = 10 * time.Second, 20 * time.Second
 )
 
 // keeper is the part of a Fleet that has to do with its store.
@@ -62,6 +59,7 @@ type keeper struct {
 	// disagreed is when another server, which was there, had another time than this one.
 	disagreed time.Time
 	purged    time.Time
+	early     time.Duration // by how much a report may have been noted as earlier than it was; see Fleet.allowForSkew
 }
 
 // OpenFleet returns the Fleet that is in a store, with the reports that were taken
@@ -81,6 +79,9 @@ func StartFleet(opts FleetOptions) *Fleet {
 	now, start := opts.Clock(), time.Now()
 	if opts.Elapsed == nil {
 		opts.Elapsed = func() time.Duration { return time.Since(start) }
+	}
+	if opts.Progress == nil {
+		opts.Progress = func() {}
 	}
 	f := newFleet(opts, now)
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
@@ -129,6 +130,7 @@ func (f *Fleet) Sync(ctx context.Context) (err error) {
 			f.hear(began)
 		}
 		f.mu.Unlock()
+		f.opts.Progress()
 		f.keep.since = upTo
 		if all {
 			return nil
@@ -204,7 +206,7 @@ func (f *Fleet) takeRemoval(item store.Item) {
 
 // lost keeps a host that the store does not have, if it is one that reports, and forgets it if not.
 func (f *Fleet) lost(ours *fleet.Entry) {
-	if isGone(ours, f.opts.Clock()) {
+	if f.isGone(ours, f.opts.Clock()) {
 		f.table.Remove(ours.ID)
 		delete(f.dirty, ours.ID)
 		return
@@ -218,11 +220,6 @@ func (f *Fleet) lost(ours *fleet.Entry) {
 func (f *Fleet) mark(id rollout.HostID) {
 	f.changes++
 	f.dirty[id] = f.changes
-}
-
-// isGone reports whether a host has not been heard of for HostLife.
-func isGone(e *fleet.Entry, now time.Time) bool {
-	return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife
 }
 
 // Run keeps the store and this server at one, until ctx ends: changes of others are
@@ -243,7 +240,11 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 			if f.loading.Load() {
 				return
 			}
-			if err := errors.Join(f.flushAll(last), f.saveSeen(last, f.opts.Clock())); err != nil {
+			ofHosts, err := f.flushAll(last)
+			if err == nil {
+				err = f.saveSeen(last, f.opts.Clock())
+			}
+			if err = errors.Join(ofHosts, err); err != nil {
 				f.opts.Log.Error("the last reports of hosts are not in the store, and hosts have to report again", "error", err)
 			}
 			return
@@ -277,7 +278,12 @@ func (f *Fleet) Tick(ctx context.Context) error {
 		f.setBack(now)
 	}
 	f.keep.lastTick = now
-	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
+	f.allowForSkew()
+	var ofHosts error
+	err := f.Sync(ctx)
+	if err == nil {
+		ofHosts, err = f.flushAll(ctx)
+	}
 	parts.SpareMemory()
 	if err == nil && f.isDueToSave(now) {
 		if err = f.saveSeen(ctx, now); err == nil {
@@ -287,39 +293,14 @@ func (f *Fleet) Tick(ctx context.Context) error {
 	if err == nil {
 		f.speak(now)
 	}
-	agree := now.Sub(f.keep.disagreed) > 24*forgetEvery
-	if err == nil && now.Sub(f.keep.purged) >= forgetEvery && agree {
-		f.keep.purged = now
+	if err == nil && f.isDueToForget(now) {
 		err = f.forget(ctx, now)
 	}
-	return err
+	return errors.Join(ofHosts, err)
 }
 
 // isDueToSave reports whether it is time to write who has reported. A clock that was ahead and is right again is no reason to
 // wait until it has caught up: to other servers, the hosts of this one would be silent for as long.
 func (f *Fleet) isDueToSave(now time.Time) bool {
 	return now.Sub(f.keep.lastSave) >= saveEvery || now.Before(f.keep.lastSave)
-}
-
-// forget removes hosts that have not been heard of for HostLife.
-func (f *Fleet) forget(ctx context.Context, now time.Time) error {
-	old := func(e *fleet.Entry) bool { return isGone(e, now) }
-	var writes []store.Write
-	f.Each(func(e *fleet.Entry) {
-		if old(e) && e.Revision != 0 {
-			writes = append(writes, store.Write{Key: HostKey(e.ID), Based: store.Revision(e.Revision), Do: store.Remove})
-		}
-	})
-	for _, w := range writes {
-		err := f.opts.Store.Delete(ctx, w.Key, w.Based)
-		if _, conflict := errors.AsType[*store.ConflictError](err); err != nil && !conflict {
-			return err
-		}
-	}
-	if len(writes) > 0 {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.opts.Log.Info("forgot hosts that have not reported", "hosts", f.table.Forget(old), "for", HostLife)
-	}
-	return nil
 }

@@ -39,13 +39,13 @@ func referenceOf(name, id string) string {
 	return name + referenceMark + id
 }
 
-// joinedBy returns the token of a reference; false where it is lost, and nobody knows its groups.
-func (f *Fleet) joinedBy(reference string) (t token, ok bool) {
+// joinedBy returns the token of a reference, of those that are there; false if it is lost, and nobody knows its groups.
+func joinedBy(reference string, tokens map[string]token) (t token, ok bool) {
 	name, id, _ := strings.Cut(reference, referenceMark)
-	if t = f.tokens[name]; t.ID == id {
+	if t = tokens[name]; t.ID == id {
 		return t, true
 	}
-	if old, there := f.tokens[name+referenceMark+id]; there {
+	if old, there := tokens[name+referenceMark+id]; there {
 		return old, true
 	}
 	return t, id == "" // a server of an earlier version may have written the record of the host

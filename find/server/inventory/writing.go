@@ -61,21 +61,34 @@ func (f *Fleet) isDirty(id rollout.HostID) bool {
 	return f.dirty[id] != 0
 }
 
-// flushAll writes what could not be written when it was reported, as far as it can be written.
-func (f *Fleet) flushAll(ctx context.Context) error {
+// flushAll writes what could not be written when it was reported, as far as flushAllTime goes; the next tick goes on. A host whose
+// record cannot be written keeps no other host from it, and ofHosts is the first error of that kind. Any other error is the store's:
+// it is that of every host, none of which is tried after it.
+func (f *Fleet) flushAll(ctx context.Context) (ofHosts, err error) {
 	f.mu.RLock()
 	waiting := slices.Collect(maps.Keys(f.dirty))
 	f.mu.RUnlock()
-	var all error
+	began := f.opts.Elapsed()
 	for _, id := range waiting {
-		if err := f.flush(ctx, id); err != nil && all == nil {
-			all = err
+		if ctx.Err() != nil || f.opts.Elapsed()-began >= flushAllTime {
+			break
 		}
-		if ctx.Err() != nil {
-			return all
+		err := f.flush(ctx, id)
+		if err != nil && !isOfHost(err) {
+			return ofHosts, err
+		}
+		if ofHosts == nil {
+			ofHosts = err
 		}
 	}
-	return all
+	return ofHosts, nil
+}
+
+// isOfHost reports whether an error of a write is that of one host's record, and not of the store.
+func isOfHost(err error) bool {
+	_, unreadable := errors.AsType[*recordError](err)
+	_, conflict := errors.AsType[*store.ConflictError](err)
+	return unreadable || conflict
 }
 
 // flushSome writes a host, and others that have changed but for those that are left out.

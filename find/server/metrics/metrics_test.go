@@ -198,6 +198,36 @@ func TestALoopThatHangsIsNotAlive(t *testing.T) {
 	until(t, func() bool { _, there := s.Metrics.engine.quiet(); return !there })
 }
 
+// A tick of a large store takes minutes, and is no loop that hangs while it goes on.
+func TestATickThatGoesOnIsAlive(t *testing.T) {
+	s := newServer()
+	pulse := s.Reports()
+	pulse.Beat()
+	s.pass(time.Hour)
+	if code, text := s.get("/livez"); code != http.StatusOK || text != "server: ok\n" {
+		t.Errorf("without a loop: %d, %s", code, text)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ticks := make(chan time.Time)
+	taken := pulse.Of(ctx, ticks)
+	ticks <- s.clock()
+	<-taken
+	until(t, func() bool { quiet, _ := pulse.quiet(); return quiet == 0 })
+	for range 5 {
+		s.pass(50 * time.Second)
+		pulse.Beat()
+		if code, text := s.get("/livez"); code != http.StatusOK || text != "reports: ok\n" {
+			t.Errorf("while the tick goes on: %d, %s", code, text)
+		}
+	}
+	s.pass(61 * time.Second)
+	if err := s.Live(); err == nil {
+		t.Error("a tick that hangs is alive")
+	}
+	stop()
+	until(t, func() bool { _, there := pulse.quiet(); return !there })
+}
+
 // until waits until something is so.
 func until(t *testing.T, is func() bool) {
 	t.Helper()

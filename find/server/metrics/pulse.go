@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Pulse is that of a loop: it beats when the loop takes a tick. A loop that hangs, in a
+// Pulse is that of a loop: it beats when the loop takes a tick, and as a long tick goes on. A loop that hangs, in a
 // store for example, takes none; one that fails takes them all.
 type Pulse struct {
 	clock func() time.Time
@@ -36,6 +36,13 @@ func (p *Pulse) Of(ctx context.Context, ticks <-chan time.Time) <-chan time.Time
 }
 
 func (p *Pulse) beat() { p.last.Store(p.clock().UnixNano()) }
+
+// Beat notes that the loop goes on with its tick. It does nothing if there is no loop.
+func (p *Pulse) Beat() {
+	if last := p.last.Load(); last != 0 {
+		p.last.CompareAndSwap(last, p.clock().UnixNano())
+	}
+}
 
 // quiet returns for how long it has not beaten; false if there is no loop.
 func (p *Pulse) quiet() (time.Duration, bool) {
