@@ -24,6 +24,7 @@ type server struct {
 	*Metrics
 	mu     sync.Mutex
 	now    time.Time
+	passed time.Duration
 	age    time.Duration
 	ageErr error
 	engine Engine
@@ -32,7 +33,7 @@ type server struct {
 
 func newServer() *server {
 	s := &server{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	s.Metrics = New(Options{Version: "1.2.3", Clock: s.clock})
+	s.Metrics = New(Options{Version: "1.2.3", Clock: s.clock, Elapsed: s.elapsed})
 	s.engine = Engine{LastTick: s.now}
 	s.From(Sources{
 		Snapshot:    func() (time.Duration, error) { return s.age, s.ageErr },
@@ -49,10 +50,16 @@ func (s *server) clock() time.Time {
 	return s.now
 }
 
+func (s *server) elapsed() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.passed
+}
+
 func (s *server) pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
+	s.now, s.passed = s.now.Add(d), s.passed+d
 }
 
 func (s *server) get(path string) (int, string) {
@@ -196,6 +203,26 @@ func TestALoopThatHangsIsNotAlive(t *testing.T) {
 	}
 	stop()
 	until(t, func() bool { _, there := s.Metrics.engine.quiet(); return !there })
+}
+
+// The clock says nothing of a loop: it is set forward by hours, and back.
+func TestAClockThatIsSetEndsNoServer(t *testing.T) {
+	s := newServer()
+	ctx, stop := context.WithCancel(t.Context())
+	pulse := s.Metrics.Engine()
+	pulse.Of(ctx, nil)
+	set := func(d time.Duration) { s.mu.Lock(); s.now = s.now.Add(d); s.mu.Unlock() }
+	set(9 * time.Hour)
+	if err := s.Live(); err != nil {
+		t.Errorf("the clock was set forward: %v", err)
+	}
+	set(-18 * time.Hour)
+	s.pass(61 * time.Second)
+	if err := s.Live(); err == nil {
+		t.Error("the clock was set back, and a loop that hangs is alive")
+	}
+	stop()
+	until(t, func() bool { _, there := pulse.quiet(); return !there })
 }
 
 // A tick of a large store takes minutes, and is no loop that hangs while it goes on.

@@ -9,8 +9,8 @@ import (
 // Pulse is that of a loop: it beats when the loop takes a tick, and as a long tick goes on. A loop that hangs, in a
 // store for example, takes none; one that fails takes them all.
 type Pulse struct {
-	clock func() time.Time
-	last  atomic.Int64 // of the clock, in nanoseconds; 0: the loop is not run
+	elapsed func() time.Duration // of Options
+	last    atomic.Int64         // of elapsed, and one nanosecond more; 0: the loop is not run
 }
 
 // Of passes ticks on to a loop, until ctx ends.
@@ -35,12 +35,14 @@ func (p *Pulse) Of(ctx context.Context, ticks <-chan time.Time) <-chan time.Time
 	return taken
 }
 
-func (p *Pulse) beat() { p.last.Store(p.clock().UnixNano()) }
+func (p *Pulse) beat() { p.last.Store(p.now()) }
+
+func (p *Pulse) now() int64 { return int64(p.elapsed()) + 1 }
 
 // Beat notes that the loop goes on with its tick. It does nothing if there is no loop.
 func (p *Pulse) Beat() {
 	if last := p.last.Load(); last != 0 {
-		p.last.CompareAndSwap(last, p.clock().UnixNano())
+		p.last.CompareAndSwap(last, p.now())
 	}
 }
 
@@ -50,7 +52,7 @@ func (p *Pulse) quiet() (time.Duration, bool) {
 	if last == 0 {
 		return 0, false
 	}
-	return p.clock().Sub(time.Unix(0, last)), true
+	return time.Duration(p.now() - last), true
 }
 
 // Engine is the pulse of what steps the rollout.
