@@ -64,7 +64,7 @@ func (i *Installer) fromPackage(ctx context.Context, unit string) bool {
 // it stays: whoever waits for that may have been interrupted, and the version may yet prove.
 func (i *Installer) uncarry(ctx context.Context) {
 	c, err := i.survey().Config()
-	if err != nil || c.Spec.ActiveVersion != "" || host.Exists(i.Machine.Host.Paths.Journal()) {
+	if err != nil || c.Spec.ActiveVersion != "" || !host.Absent(i.Machine.Host.Paths.Journal()) {
 		return
 	}
 	if err = i.Machine.Host.OwnUnits().EraseCarried(); err == nil {
