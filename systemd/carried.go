@@ -45,8 +45,8 @@ var carriedDirectives = map[string][]string{
 	},
 }
 
-// saysNothing are directives by which a unit does nothing else than without them: they are neither kept nor named.
-var saysNothing = []string{"[Unit] Description", "[Unit] Documentation", "[Unit] SourcePath"}
+// saysNothing are directives of [Unit] by which a unit does nothing else than without them: they are neither kept nor named.
+var saysNothing = []string{"Description", "Documentation", "SourcePath"}
 
 // usualValues are of the units that releases of Teleport have brought: an older version's own
 // is not an administrator's.
@@ -86,7 +86,7 @@ func (a assignment) matters() bool {
 	switch {
 	case a.section == "", strings.HasPrefix(a.section, "[X-"), strings.HasPrefix(a.name, "X-"):
 		return false // systemd leaves it alone
-	case slices.Contains(saysNothing, a.section+" "+a.name):
+	case a.section == "[Unit]" && slices.Contains(saysNothing, a.name):
 		return false
 	}
 	return !slices.Contains(usualValues, a.name+"="+a.value)
