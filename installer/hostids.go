@@ -32,8 +32,12 @@ func (f finder) hostUUID() string {
 	if errors.Is(err, os.ErrNotExist) {
 		return ""
 	}
+	if err != nil {
+		f.m.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
+		return ""
+	}
 	id, ok := find.HostID(strings.TrimSpace(string(data)))
-	if err != nil || !ok {
+	if !ok {
 		f.m.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
 		return ""
 	}

@@ -79,7 +79,7 @@ func (e *unreadHistoryError) Unwrap() error { return e.err }
 func (m *Machine) rebuiltJournal(ctx context.Context, unreadable bool) (*openJournal, error) {
 	j, err := m.rebuildJournal(ctx)
 	if failure.Is[*unreadHistoryError](err) {
-		return nil, failure.Unchanged("%w", err).To("the next run reads it again")
+		return nil, failure.Unchanged("%w", err).To("the next run reads it again; if the error stays, move the file away")
 	}
 	m.warn(err, "the journal of a transaction is lost and cannot be written again")
 	if err != nil || j == nil {

@@ -172,7 +172,8 @@ func unread(err error) error {
 	if err == nil || failure.Is[*state.JournalError](err) {
 		return nil
 	}
-	return failure.Unchanged("%w", err).To("the next run reads it again")
+	return failure.Unchanged("%w", err).To("the next run reads it again; if the error stays, move the file away, " +
+		"run `teleport-update update`, which closes the transaction by its backup, and look at `teleport-update status`")
 }
 
 // ofNewer returns the error of a load that read the journal of a newer updater, nil for any other.
