@@ -41,33 +41,34 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 	if err != nil {
 		return err
 	}
-	then, now, known := w.names(ctx, dir, r)
+	then, now, known := w.identities(ctx, dir, r)
+	sameHost := known && then.name == now.name && then.ofHost
 	err = w.matches(dir, r.Meta)
-	if other, ok := errors.AsType[*InvalidError](err); ok && other.Reason == OtherProxy && known && then == now {
+	if other, ok := errors.AsType[*InvalidError](err); ok && other.Reason == OtherProxy && sameHost {
 		r.Proxy = w.Proxy
 		err = w.matches(dir, r.Meta)
 	}
 	if err != nil {
 		return err
 	}
-	if known && then != now {
+	if known && then.name != now.name {
 		// A clone, or a host that joined once more: two hosts would have one identity.
-		return invalid(dir, OtherHost, "has the identity %s, and this host's agent is %s now", then, now)
+		return invalid(dir, OtherHost, "has the identity %s, and this host's agent is %s now", then.name, now.name)
 	}
 	_, err = r.checkFile(ctx, dir)
 	return err
 }
 
-// names are those of the backup and of the live database, see namesWith.
-func (w Want) names(ctx context.Context, dir string, r metadata) (then, now string, known bool) {
+// identities are those of the backup and of the live database, see identitiesWith.
+func (w Want) identities(ctx context.Context, dir string, r metadata) (then, now identified, known bool) {
 	if w.Live == nil {
-		return "", "", false
+		return then, now, false
 	}
 	path, err := r.file(dir)
 	if err != nil {
-		return "", "", false
+		return then, now, false
 	}
-	return w.Live.namesWith(ctx, path)
+	return w.Live.identitiesWith(ctx, path)
 }
 
 // CheckWhole is Check for a backup of which is known that it is the right one.

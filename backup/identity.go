@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
@@ -20,16 +21,25 @@ var errNoIdentity = errors.New("it names no host and no cluster")
 // maxIdentity is far above what the agent stores of one identity, in bytes.
 const maxIdentity = 1 << 20
 
-// hostAndCluster is the name in a certificate of an agent: its host's UUID, and the
-// cluster that it joined. It is compiled where it is needed: each run of the timer would do it.
+// hostAndCluster is the name in a certificate of an agent: its host's id, and the cluster that it
+// joined. The id is a UUID, or ACCOUNT-INSTANCE of a host that joined with the method ec2. It is
+// compiled where it is needed: each run of the timer would do it.
 var hostAndCluster = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\..+$`)
+	return regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]{12}-i-[0-9a-f]{8,17})\.[!-~]+$`)
 })
 
 // identified is who an agent is by its database.
 type identified struct {
-	name         string // of the host and the cluster that its certificates were issued for
+	name string // that its certificates were issued for, in printable ASCII
+	// ofHost: the name has a form that Teleport gives to one host in one cluster. Any two names that differ
+	// are of two hosts, whatever their form; the same one is proof of the same host only in that form.
+	ofHost       bool
 	certificates [sha256.Size]byte
+}
+
+// readable reports whether a name can be told, and compared.
+func readable(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // identity reads the certificates in an agent's database. All of them must say the same.
@@ -55,10 +65,14 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 			return identified{}, errNoIdentity
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil || !hostAndCluster().MatchString(cert.Subject.CommonName) || found.name != "" && found.name != cert.Subject.CommonName {
+		if err != nil {
 			return identified{}, errNoIdentity
 		}
-		found.name = cert.Subject.CommonName
+		name := cert.Subject.CommonName
+		if !readable(name) || found.name != "" && found.name != name {
+			return identified{}, errNoIdentity
+		}
+		found.name, found.ofHost = name, hostAndCluster().MatchString(name)
 		sum.Write(cert.Raw)
 	}
 	if err := stmt.Err(); err != nil {
@@ -71,17 +85,16 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 	return found, nil
 }
 
-// namesWith are the host and the cluster that a copy and the agent's database of today were
-// certified for. ok is false where one of the two names none, or cannot be read.
-func (d *Database) namesWith(ctx context.Context, copied string) (then, now string, ok bool) {
+// identitiesWith are those of a copy and of the agent's database of today. ok is false where one of the
+// two has none, or cannot be read.
+func (d *Database) identitiesWith(ctx context.Context, copied string) (then, now identified, ok bool) {
 	src, err := d.source()
 	if err != nil {
-		return "", "", false
+		return then, now, false
 	}
-	live, err := query(ctx, src, identity)
-	if err != nil {
-		return "", "", false
+	if now, err = query(ctx, src, identity); err != nil {
+		return then, now, false
 	}
-	copy, err := settled(ctx, copied, identity)
-	return copy.name, live.name, err == nil
+	then, err = settled(ctx, copied, identity)
+	return then, now, err == nil
 }

@@ -47,6 +47,7 @@ func TestABackupIsOfTheSameClusterWhereTheDatabaseSaysSo(t *testing.T) {
 	const (
 		here    = "11111111-2222-3333-4444-555555555555"
 		another = "aaaaaaaa-2222-3333-4444-555555555555"
+		ec2     = "123456789012-i-0123456789abcdef0"
 	)
 	for name, tc := range map[string]struct {
 		then, now []string // common names
@@ -56,10 +57,17 @@ func TestABackupIsOfTheSameClusterWhereTheDatabaseSaysSo(t *testing.T) {
 		"with several roles":                      {[]string{here + ".root", here + ".root"}, []string{here + ".root"}, true},
 		"another cluster":                         {[]string{here + ".root"}, []string{here + ".leaf"}, false},
 		"another host":                            {[]string{another + ".root"}, []string{here + ".root"}, false},
+		"the proxy was renamed, on EC2":           {[]string{ec2 + ".root"}, []string{ec2 + ".root"}, true},
+		"another cluster, on EC2":                 {[]string{ec2 + ".root"}, []string{ec2 + ".leaf"}, false},
+		"another instance":                        {[]string{ec2 + ".root"}, []string{"123456789012-i-0fedcba987654321f.root"}, false},
+		"another account's instance":              {[]string{ec2 + ".root"}, []string{"210987654321-i-0123456789abcdef0.root"}, false},
+		"another way to join":                     {[]string{ec2 + ".root"}, []string{here + ".root"}, false},
+		"another name, of a form to come":         {[]string{"azure:one.root"}, []string{"azure:two.root"}, false},
 		"never joined":                            {nil, nil, false},
 		"joined since":                            {nil, []string{here + ".root"}, false},
 		"certificates that contradict each other": {[]string{here + ".root", here + ".leaf"}, []string{here + ".root"}, false},
 		"a name that is none of a host":           {[]string{"root"}, []string{"root"}, false},
+		"a name that drives a terminal":           {[]string{here + ".\x1b[2J"}, []string{another + ".\x1b[2J"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)

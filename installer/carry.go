@@ -11,6 +11,7 @@ import (
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/regular"
+	"teleport-update/ospackage"
 	"teleport-update/systemd"
 	"teleport-update/versions"
 	"teleport-update/versions/archive"
@@ -54,17 +55,30 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 	return true, nil
 }
 
-// fromPackage reports whether a unit is that of a package of the agent's: its text is the
-// vendor's, of another version.
+// fromPackage reports whether a unit is as a package of the agent's brought it: its text is the vendor's, of
+// another version. One that was edited in place is an administrator's, as is one that cannot be compared.
 func (i *Installer) fromPackage(ctx context.Context, unit string) bool {
-	return slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) && len(i.Machine.AgentPackages(ctx)) > 0
+	if !slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) {
+		return false
+	}
+	for _, p := range i.Machine.AgentPackages(ctx) {
+		digests, err := ospackage.Package(p).Digests(ctx)
+		if err != nil {
+			i.Machine.Host.Log.Info("it is not known whether the agent's unit is as a package brought it; what it says is kept", "unit", unit,
+				"package", ospackage.Package(p).String(), "error", err)
+		}
+		if ospackage.BroughtUnit(digests, unit) {
+			return true
+		}
+	}
+	return false
 }
 
 // uncarry takes the drop-in away after a first enable that failed. While a transaction is open
 // it stays: whoever waits for that may have been interrupted, and the version may yet prove.
 func (i *Installer) uncarry(ctx context.Context) {
 	c, err := i.survey().Config()
-	if err != nil || c.Spec.ActiveVersion != "" || host.Exists(i.Machine.Host.Paths.Journal()) {
+	if err != nil || c.Spec.ActiveVersion != "" || !host.Absent(i.Machine.Host.Paths.Journal()) {
 		return
 	}
 	if err = i.Machine.Host.OwnUnits().EraseCarried(); err == nil {

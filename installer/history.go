@@ -27,7 +27,7 @@ func (i *Installer) History() (state.History, error) {
 // that it added.
 func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended) {
 	last := c.Status.LastUpdate
-	if last == nil || host.Exists(n.m.Host.Paths.Journal()) {
+	if last == nil || !host.Absent(n.m.Host.Paths.Journal()) {
 		return nil
 	}
 	before := last.Time.Before(n.started.Truncate(time.Second))
@@ -35,7 +35,11 @@ func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended)
 	if early && before {
 		return nil // the command that made the attempt has noted it
 	}
-	h := state.LoadHistory(n.m.Host.Paths.History())
+	h, err := state.LoadHistory(n.m.Host.Paths.History())
+	if err != nil {
+		n.m.Host.Log.Warn("the transaction is not added to the history in this run", "error", err)
+		return nil // the next run adds it
+	}
 	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
 	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to && s.Result != state.Repaired }) {
 		return nil
@@ -70,7 +74,11 @@ func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended)
 func (n chronicle) addRepair(of version.Release, problems []string) {
 	s := state.Ended{Time: n.m.Timestamp(), Cause: "repair", By: n.who(), From: of, To: of, Result: state.Repaired,
 		Error: strings.Join(problems, "; ")}
-	h := state.LoadHistory(n.m.Host.Paths.History())
+	h, err := state.LoadHistory(n.m.Host.Paths.History())
+	if err != nil {
+		n.m.Host.Log.Warn("the repair is not added to the history", "error", err)
+		return
+	}
 	h.DropSame(s)
 	if err := h.Add(s, n.m.Host.Paths.History()); err != nil {
 		n.m.Host.Log.Debug("the repair could not be added to the history", "error", err)

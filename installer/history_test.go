@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/view"
@@ -130,5 +132,33 @@ func TestTheSummaryIsForEverybody(t *testing.T) {
 	}
 	if info, err := os.Stat(i.Machine.Host.Paths.Ticks()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("what the runs remember: %v, %v", info, err)
+	}
+}
+
+// A history that cannot be read in one run is not written over with the one line of that run.
+func TestAHistoryThatIsNotReadThisTimeIsKept(t *testing.T) {
+	i := testInstaller(t)
+	i.Started, i.Machine.Now = noon, func() time.Time { return noon.Add(time.Hour) }
+	succeeded := func(n int) {
+		switched(t, i, state.LastUpdate{Time: noon.Add(time.Duration(n) * time.Minute), Target: "1.1.0", TargetEdition: version.OSS, Result: state.Succeeded}, "1.1.0", "1.0.0")
+		i.Settle(t.Context(), "update")
+	}
+	for n := range 3 {
+		succeeded(n)
+	}
+	path := i.Machine.Host.Paths.History()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK) // each open of it ends with EAGAIN
+	must(t, err)
+	succeeded(3)
+	i.chronicle().addRepair(oss("1.1.0"), []string{"a link is gone"})
+	must(t, f.Close())
+	if h, err := i.History(); len(h.Ended) != 3 || err != nil {
+		t.Errorf("%d transactions, %v; want the 3 of before", len(h.Ended), err)
+	}
+	i.Settle(t.Context(), "status")
+	if h, err := i.History(); len(h.Ended) != 4 || err != nil {
+		t.Errorf("%d transactions, %v; the next run adds the one that was left out", len(h.Ended), err)
 	}
 }

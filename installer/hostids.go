@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"teleport-update/find"
 	"teleport-update/installer/state"
 	"teleport-update/internal/folder"
 	"teleport-update/internal/regular"
@@ -17,8 +18,8 @@ import (
 
 var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// hostUUID reads the id that the agent gave this host; empty when it has not
-// run yet. It becomes part of a request, so nothing but a UUID is taken.
+// hostUUID reads the id that the agent gave this host, as find knows it; empty when it has not
+// run yet. It becomes part of a request, so nothing but an id of a known form is taken.
 func (f finder) hostUUID() string {
 	dir, err := f.m.Host.AgentDataDir()
 	if err != nil {
@@ -26,13 +27,17 @@ func (f finder) hostUUID() string {
 		return ""
 	}
 	file := filepath.Join(dir, "host_uuid")
-	// It is the agent's user's, and goes nowhere unless it is a UUID.
+	// It is the agent's user's, and goes nowhere unless it has the form of an id.
 	data, err := regular.Read(file, 256, regular.NoLink)
 	if errors.Is(err, os.ErrNotExist) {
 		return ""
 	}
-	id := strings.TrimSpace(string(data))
-	if err != nil || !uuidShape.MatchString(id) {
+	if err != nil {
+		f.m.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
+		return ""
+	}
+	id, ok := find.HostID(strings.TrimSpace(string(data)))
+	if !ok {
 		f.m.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
 		return ""
 	}

@@ -40,7 +40,7 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 
 func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := t.host().Config(); err == nil && !c.Spec.Enabled && !host.Exists(t.i.Machine.Host.Paths.Journal()) {
+	if c, err := t.host().Config(); err == nil && !c.Spec.Enabled && host.Absent(t.i.Machine.Host.Paths.Journal()) {
 		t.i.Machine.Host.Log.Info("updates are disabled; nothing to do")
 		if p, err := t.i.ownerRules().policy(c); err == nil && c.Spec.ActiveVersion != "" {
 			t.i.ownerRules().rememberSeen(ctx, c, p) // for the day on which somebody enables them

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"teleport-update/internal/regular"
@@ -37,6 +38,18 @@ func (p Package) Digests(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("package %s has no checksums", p)
 	}
 	return digests, nil
+}
+
+// BroughtUnit reports whether the content of a unit file is one that a package with these digests, as of
+// Digests, brought under that name. The folder may be another one: /lib may be a link to /usr/lib, and packages
+// of Teleport since 17.3 have their unit below /opt/teleport/system, and copy it.
+func BroughtUnit(digests map[string]string, path string) bool {
+	for brought, digest := range digests {
+		if strings.HasSuffix(brought, "/systemd/system/"+filepath.Base(path)) && CopyWhole(io.Discard, path, digest) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // CopyWhole copies a file that is to have a digest as Digests tells it. Where it has

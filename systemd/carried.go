@@ -12,16 +12,24 @@ import (
 // Carried is what an administrator wrote into a unit that another one takes the place of.
 type Carried struct {
 	DropIn []byte   // content of a drop-in that keeps it; nil if there is nothing to keep
-	Rest   []string // directives that are not kept, for the other unit says how it is started
+	Rest   []string // directives that are not kept: how the service is started and installed, and what is not known here
 }
 
 // carriedDirectives are those whose values are kept, as patterns of names: who the service
 // is, what surrounds it, how it is confined. How it is started, told and stopped (Type,
 // Exec…, PIDFile) belongs to the version, whose unit says it.
 var carriedDirectives = map[string][]string{
-	"[Unit]": {"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "Condition*", "Assert*",
-		"RequiresMountsFor", "OnFailure"},
+	"[Unit]": {
+		"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Upholds", "Conflicts", "Condition*", "Assert*",
+		"RequiresMountsFor", "WantsMountsFor", "OnFailure*", "OnSuccess*", "Propagates*", "ReloadPropagatedFrom", "StopPropagatedFrom",
+		"JoinsNamespaceOf", "DefaultDependencies", "StartLimit*", "JobTimeout*", "JobRunningTimeout*", "FailureAction*", "SuccessAction*",
+		"RebootArgument", "IgnoreOnIsolate", "StopWhenUnneeded", "CollectMode",
+		// Names that systemd understands still.
+		"BindTo", "PropagateReload*", "RequiresOverridable", "RequisiteOverridable",
+	},
 	"[Service]": {
+		// Of the start limit, that was here once, and systemd reads it here still.
+		"StartLimit*", "FailureAction", "RebootArgument",
 		"Environment", "EnvironmentFile", "PassEnvironment", "UnsetEnvironment", "User", "Group", "SupplementaryGroups", "DynamicUser", "UMask",
 		"WorkingDirectory",
 		"ExecStartPre", "ExecStartPost", "ExecStopPost", "ExecCondition", "KillMode", "KillSignal", "SendSIGKILL", "Timeout*", "Restart*",
@@ -37,11 +45,14 @@ var carriedDirectives = map[string][]string{
 	},
 }
 
+// saysNothing are directives of [Unit] by which a unit does nothing else than without them: they are neither kept nor named.
+var saysNothing = []string{"Description", "Documentation", "SourcePath"}
+
 // usualValues are of the units that releases of Teleport have brought: an older version's own
 // is not an administrator's.
 var usualValues = []string{
 	"After=network.target", "After=network-online.target", "Wants=network-online.target", "EnvironmentFile=-/etc/default/teleport",
-	"LimitNOFILE=8192", "LimitNOFILE=524288", "Restart=on-failure", "RestartSec=300ms",
+	"LimitNOFILE=8192", "LimitNOFILE=524288", "Restart=on-failure", "RestartSec=300ms", "WantedBy=multi-user.target",
 }
 
 // assignment is a directive of a unit file with one value.
@@ -70,24 +81,32 @@ func assignments(content []byte) (all []assignment) {
 	return all
 }
 
+// matters reports whether systemd goes by the assignment, and an administrator may have written it.
+func (a assignment) matters() bool {
+	switch {
+	case a.section == "", strings.HasPrefix(a.section, "[X-"), strings.HasPrefix(a.name, "X-"):
+		return false // systemd leaves it alone
+	case a.section == "[Unit]" && slices.Contains(saysNothing, a.name):
+		return false
+	}
+	return !slices.Contains(usualValues, a.name+"="+a.value)
+}
+
 // Carry compares a unit with the one that takes its place. What is only in the first, and is
 // an administrator's to say, comes into a drop-in, which may as well add to the first: a
-// failed change leaves the service as it was. A list whose entries are executed is begun anew
-// there, so that none is executed twice.
+// failed change leaves the service as it was. Everything else that is only in the first, of any
+// section, is in Rest. A list whose entries are executed is begun anew there, so that none is executed twice.
 func Carry(before, after []byte) Carried {
 	has := assignments(after)
 	kept := map[string]*bytes.Buffer{"[Unit]": {}, "[Service]": {}}
 	var c Carried
 	begun := make(map[string]bool)
 	for _, a := range assignments(before) {
-		_, carries := kept[a.section]
-		if slices.Contains(has, a) || !carries || slices.Contains(usualValues, a.name+"="+a.value) {
+		if slices.Contains(has, a) || !a.matters() {
 			continue
 		}
 		if !slices.ContainsFunc(carriedDirectives[a.section], func(pattern string) bool { ok, _ := path.Match(pattern, a.name); return ok }) {
-			if a.section == "[Service]" {
-				c.Rest = append(c.Rest, a.name+"="+a.value)
-			}
+			c.Rest = append(c.Rest, a.name+"="+a.value)
 			continue
 		}
 		if strings.HasPrefix(a.name, "Exec") && !begun[a.name] {

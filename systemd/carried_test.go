@@ -50,11 +50,42 @@ func TestEachDirectiveOfAHandMadeUnitIsKeptOrNamed(t *testing.T) {
 			t.Errorf("%s: named as not kept are %q", line, c.Rest)
 		}
 	}
-	for _, line := range []string{"After=chronyd.service", "ConditionPathExists=/etc/teleport.yaml", "AssertHost=a", "BindsTo=b.service", "PartOf=c.service"} {
-		c := Carry([]byte(strings.Replace(releaseUnit, "\nAfter=", "\n"+line+"\nAfter=", 1)), []byte(releaseUnit))
-		if string(c.DropIn) != "[Unit]\n"+line+"\n" {
-			t.Errorf("%s: the drop-in is %q", line, c.DropIn)
+}
+
+// The rest of a unit: what it depends on and how often it is started is kept, how it is installed and what nobody
+// here knows is named.
+func TestEachDirectiveOfTheOtherSectionsIsKeptOrNamed(t *testing.T) {
+	units := map[string]string{
+		"After": "kept", "Before": "kept", "Wants": "kept", "Requires": "kept", "Requisite": "kept", "BindsTo": "kept", "BindTo": "kept", "PartOf": "kept",
+		"Upholds": "kept", "Conflicts": "kept", "ConditionPathExists": "kept", "AssertHost": "kept", "RequiresMountsFor": "kept", "WantsMountsFor": "kept",
+		"OnFailure": "kept", "OnFailureJobMode": "kept", "OnSuccess": "kept", "PropagatesReloadTo": "kept", "PropagateReloadTo": "kept", "PropagatesStopTo": "kept",
+		"ReloadPropagatedFrom": "kept", "StopPropagatedFrom": "kept", "JoinsNamespaceOf": "kept", "DefaultDependencies": "kept",
+		"StartLimitIntervalSec": "kept", "StartLimitInterval": "kept", "StartLimitBurst": "kept", "StartLimitAction": "kept",
+		"JobTimeoutSec": "kept", "JobTimeoutAction": "kept", "JobRunningTimeoutSec": "kept", "FailureAction": "kept", "FailureActionExitStatus": "kept",
+		"SuccessAction": "kept", "RebootArgument": "kept", "IgnoreOnIsolate": "kept", "StopWhenUnneeded": "kept", "CollectMode": "kept",
+		"RefuseManualStop": "named", "RefuseManualStart": "named", "AllowIsolate": "named", "SurviveFinalKillSignal": "named", "DirectiveToCome": "named",
+		"Description": "", "Documentation": "", "SourcePath": "", "X-Fleet": "",
+	}
+	services := map[string]string{"StartLimitInterval": "kept", "StartLimitBurst": "kept", "StartLimitAction": "kept", "FailureAction": "kept", "X-Fleet": ""}
+	installs := map[string]string{"WantedBy": "named", "RequiredBy": "named", "UpheldBy": "named", "Alias": "named", "Also": "named", "DirectiveToCome": "named"}
+	others := map[string]string{"Extra": ""}
+	for section, directives := range map[string]map[string]string{"[Unit]": units, "[Service]": services, "[Install]": installs, "[X-Fleet]": others} {
+		for name, want := range directives {
+			line := name + "=other.service"
+			c := Carry([]byte(releaseUnit+section+"\n"+line+"\n"), []byte(releaseUnit))
+			if kept := string(c.DropIn) == section+"\n"+line+"\n"; kept != (want == "kept") || !kept && c.DropIn != nil {
+				t.Errorf("%s %s: the drop-in is %q", section, line, c.DropIn)
+			}
+			if named := slices.Equal(c.Rest, []string{line}); named != (want == "named") || !named && c.Rest != nil {
+				t.Errorf("%s %s: named as not kept are %q", section, line, c.Rest)
+			}
 		}
+	}
+	// An agent that may crash as often as it likes is not left down after the fifth time.
+	before := strings.Replace(releaseUnit, "After=network.target", "After=network.target\nStartLimitIntervalSec=0", 1)
+	before = strings.Replace(before, "RestartSec=300ms", "RestartSec=1", 1)
+	if c := Carry([]byte(before), []byte(releaseUnit)); string(c.DropIn) != "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestartSec=1\n" || c.Rest != nil {
+		t.Errorf("the drop-in is %q; not kept: %q", c.DropIn, c.Rest)
 	}
 }
 

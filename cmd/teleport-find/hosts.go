@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/console"
@@ -143,8 +144,8 @@ func hostCommand() *cli.Command {
 		Name:      "host",
 		Usage:     "explain the answer that a host gets",
 		UsageText: "teleport-find host ID|HOSTNAME [--as-if] [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. If several hosts have reported the hostname, all ` +
-			`are listed. What the
+		Description: `ID is what is in the host's /var/lib/teleport/host_uuid: a UUID, or ACCOUNT-INSTANCE on EC2. If several ` +
+			`hosts have reported the hostname, all are listed. What the
 host has reported says which group it is in. Of a host that has not joined nothing is known; with --as-if, the command says
 what a host of that ID would be told, in the group of --group.`,
 		OnUsageError: onUsageError,
@@ -177,8 +178,8 @@ what a host of that ID would be told, in the group of --group.`,
 
 // hostNamed is the ID of a host, or of the only one that has reported a hostname.
 func hostNamed(c *cli.Context, name string) (id string, err error) {
-	if _, isID := rollout.ParseUUID(name); isID {
-		return name, nil
+	if id, isID := find.HostID(name); isID {
+		return id, nil
 	}
 	var found adminapi.Hosts
 	query := url.Values{"hostname": {name}, "limit": {"1000"}}

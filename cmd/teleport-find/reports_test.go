@@ -148,6 +148,8 @@ func TestNoAcknowledgedReportIsLost(t *testing.T) {
 		{"revoke " + one + " --reason stolen", 0, "does not report any more"},
 		{"revoke " + one, 1, "revoked before"},
 		{"revoke web-1", 1, "no host"},
+		{"revoke 123456789012-i-0123456789abcdef0", 1, `no host "d70bdd93-c0bc-e162-ed32-dbafe7143f50"`},
+		{"host 123456789012-i-0123456789abcdef0", 1, "no host d70bdd93-c0bc-e162-ed32-dbafe7143f50 has joined"},
 		{"history", 0, "stolen"},
 		{"history -o json", 0, `"what":"tokens add web","why":"a test","key":"agents/token/web","from_revision":0`},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/find"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/inventory"
 )
@@ -125,14 +126,17 @@ func revokeCommand() *cli.Command {
 		Name:      "revoke",
 		Usage:     "remove a host: its reports are refused until it joins again",
 		UsageText: "teleport-find revoke ID [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. A machine that was installed again, or copied, ` +
-			`cannot join before this.`,
+		Description: `ID is what is in the host's /var/lib/teleport/host_uuid: a UUID, or ACCOUNT-INSTANCE on EC2. A machine ` +
+			`that was installed again, or copied, cannot join before this.`,
 		OnUsageError: onUsageError,
 		Flags:        changeFlags(),
 		Action: func(c *cli.Context) error {
 			id, err := oneWord(c, "the UUID of a host")
 			if err != nil {
 				return err
+			}
+			if known, ok := find.HostID(id); ok {
+				id = known
 			}
 			var host adminapi.Host
 			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/hosts/"+url.PathEscape(id)+"?"+changeQuery(c), nil,

@@ -9,10 +9,13 @@
 package host
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/layout"
@@ -60,6 +63,13 @@ func (h *Host) systemdReads() bool {
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// Absent reports whether nothing is at a path, for certain: a path that cannot be looked at is neither
+// absent nor known to exist.
+func Absent(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // Usual reports whether the folders are those of an ordinary host: only these can

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
@@ -29,35 +30,55 @@ type Ended struct {
 	Took map[string]Duration `json:"took,omitempty"`
 }
 
-// History is history.json: the last transactions, the newest last. Nothing is decided by it,
-// so that it is not synced.
+// History is history.json: the last transactions, the newest last. It is not synced: the outcome of the
+// last one is in updates.yaml, too.
 type History struct {
 	Ended []Ended `json:"switches"`
 }
 
-// LoadHistory returns what is remembered; nothing if it cannot be read.
-func LoadHistory(path string) History {
-	h, _ := ReadHistory(path)
-	return h
+// LoadHistory returns what is remembered, for who adds to it or goes by it: nothing if the file
+// is damaged, or is none of ours. An error says that the file could not be read this time: what it
+// remembers is not known, and it must not be written over.
+func LoadHistory(path string) (History, error) {
+	data, err := readHistory(path)
+	if err != nil && !failure.Is[*regular.UnsuitableError](err) {
+		return History{}, fmt.Errorf("read the history %s: %w", path, err)
+	}
+	h, _ := decodeHistory(data)
+	return h, nil
 }
 
 // ReadHistory returns what is remembered; nothing if there is no file. An error says why the
 // file cannot be read.
 func ReadHistory(path string) (h History, err error) {
-	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
-	if errors.Is(err, fs.ErrNotExist) {
-		data, err = []byte("{}"), nil
-	}
+	data, err := readHistory(path)
 	if err == nil {
-		err = json.Unmarshal(data, &h)
+		h, err = decodeHistory(data)
 	}
 	if err != nil {
-		h, err = History{}, fmt.Errorf("read the history %s: %w", path, err)
+		err = fmt.Errorf("read the history %s: %w", path, err)
 	}
 	if h.Ended == nil {
 		h.Ended = []Ended{} // JSON readers loop over it
 	}
 	return h, err
+}
+
+// readHistory returns the content of the file; that of an empty history if there is none.
+func readHistory(path string) ([]byte, error) {
+	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []byte("{}"), nil
+	}
+	return data, err
+}
+
+// decodeHistory returns the history that a file's content is; an empty one with an error.
+func decodeHistory(data []byte) (h History, err error) {
+	if err := json.Unmarshal(data, &h); err != nil {
+		return History{}, err
+	}
+	return h, nil
 }
 
 // DropSame removes the newest entry if it is of the same attempt, which failed in the same way:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/folder"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
@@ -251,8 +252,8 @@ type Uninstall struct {
 	KeepsIn string `json:"keeps_in,omitempty"`
 }
 
-// JournalError is a journal that this program cannot act on. Nothing
-// destructive was done.
+// JournalError is a journal that was read, or found to be no file of ours, and that this
+// program cannot act on. Nothing destructive was done.
 type JournalError struct {
 	Reason string
 	Newer  *NewerError // why, where a newer updater wrote it
@@ -280,15 +281,19 @@ func (j *Journal) Save(path string) error {
 	return nil
 }
 
-// LoadJournal reads the open transaction; nil when there is none. Any error is a
-// *JournalError.
+// LoadJournal reads the open transaction; nil when there is none. A *JournalError says that
+// the file tells nothing to act on. Any other error, as of the disk or for want of memory, says
+// that it could not be read this time: what it tells is not known.
 func LoadJournal(path string) (*Journal, error) {
 	data, err := regular.Read(path, MaxJournalSize, regular.NoLink|regular.Sealed)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
+	if failure.Is[*regular.UnsuitableError](err) {
 		return nil, &JournalError{Reason: fmt.Sprintf("read the journal: %v", err)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
 	}
 	var j Journal
 	if err := Decode(data, &j); err != nil {

@@ -2,8 +2,10 @@ package state
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
+	"syscall"
 	"teleport-update/health/settings"
 	"teleport-update/internal/version"
 	"testing"
@@ -50,5 +52,26 @@ func TestJournalComesBackAsItWasWritten(t *testing.T) {
 	}
 	if none, err := LoadJournal(path + ".none"); none != nil || err != nil {
 		t.Errorf("no journal: %v, %v", none, err)
+	}
+}
+
+// What a disk does not give out is no broken file: who reads it must not act as if it told nothing.
+func TestWhatIsNotReadThisTimeIsNotBroken(t *testing.T) {
+	const fails = "/proc/self/mem" // each read at its beginning ends with EIO
+	j, err := LoadJournal(fails)
+	if _, broken := errors.AsType[*JournalError](err); j != nil || broken || !errors.Is(err, syscall.EIO) {
+		t.Errorf("the journal: %v, %v; want EIO, and no *JournalError", j, err)
+	}
+	if h, err := LoadHistory(fails); len(h.Ended) > 0 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("the history: %v, %v; want EIO", h, err)
+	}
+	broken := filepath.Join(t.TempDir(), "history.json")
+	if err := os.WriteFile(broken, []byte("no JSON"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, path := range map[string]string{"a damaged one": broken, "a folder": t.TempDir(), "none": broken + ".none"} {
+		if h, err := LoadHistory(path); len(h.Ended) > 0 || err != nil {
+			t.Errorf("%s: %v, %v; want an empty history", what, h, err)
+		}
 	}
 }

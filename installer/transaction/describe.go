@@ -9,8 +9,8 @@ type Description struct {
 	CutOff  string // what is to be done where none is
 }
 
-// Describe reads the open transaction; nil when there is none. An error is a
-// *state.JournalError.
+// Describe reads the open transaction; nil when there is none. Its errors are those of
+// state.LoadJournal.
 func Describe(path string) (*Description, error) {
 	j, err := load(path)
 	if j == nil || err != nil {

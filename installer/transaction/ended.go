@@ -12,6 +12,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
 
@@ -45,27 +46,41 @@ func (m *Machine) leaving(c state.Config) (from versions.Tree, ok bool, err erro
 }
 
 // begunFrom returns the version that a transaction is from, and when its backup was taken, if one
-// was begun that has no outcome. What cannot be read tells nothing.
-func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time, ok bool) {
+// was begun that has no outcome. What is damaged tells nothing. An error says that the history, which may have
+// the outcome, could not be read this time.
+func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time, ok bool, unread error) {
 	from, ok, err := m.leaving(c)
 	if err != nil || !ok {
-		return from, made, false
+		return from, made, false, nil
 	}
 	made, err = backup.Created(from.BackupDir())
 	made = made.Truncate(time.Second) // as outcomes are
 	last := c.Status.LastUpdate
 	if err != nil || last != nil && !made.After(last.Time) {
-		return from, made, false
+		return from, made, false, nil
+	}
+	history, err := state.LoadHistory(m.Host.Paths.History())
+	if err != nil {
+		return from, made, false, &unreadHistoryError{err}
 	}
 	// An older updates.yaml that somebody put back does not have the outcome.
 	ended := func(s state.Ended) bool { return !made.After(s.Time) }
-	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Host.Paths.History()).Ended, ended)
+	return from, made, !slices.ContainsFunc(history.Ended, ended), nil
 }
+
+// unreadHistoryError: whether a transaction without a journal has an outcome is not known in this run.
+type unreadHistoryError struct{ err error }
+
+func (e *unreadHistoryError) Error() string { return e.err.Error() }
+func (e *unreadHistoryError) Unwrap() error { return e.err }
 
 // rebuiltJournal is the record of such a transaction, written again. A journal that cannot be read is
 // kept aside for it, and nothing that it says is believed.
 func (m *Machine) rebuiltJournal(ctx context.Context, unreadable bool) (*openJournal, error) {
 	j, err := m.rebuildJournal(ctx)
+	if failure.Is[*unreadHistoryError](err) {
+		return nil, failure.Unchanged("%w", err).To("the next run reads it again; if the error stays, move the file away")
+	}
 	m.warn(err, "the journal of a transaction is lost and cannot be written again")
 	if err != nil || j == nil {
 		return nil, nil
@@ -98,7 +113,10 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	if err != nil && !lost {
 		return nil, nil // whoever needs the file says so
 	}
-	from, made, ok := m.begunFrom(c)
+	from, made, ok, err := m.begunFrom(c)
+	if err != nil {
+		return nil, err
+	}
 	if age := m.Now().Sub(made); !ok || age < 0 || age > rebuildWithin {
 		return nil, nil
 	}
@@ -183,8 +201,8 @@ func (m *Machine) rebuildDatabasePlan(ctx context.Context, agent Agent, j *state
 // and the agent's database is another version's: one that is as it was backed up is the
 // active version's.
 func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
-	from, _, ok := m.begunFrom(c)
-	if !ok {
+	from, _, ok, err := m.begunFrom(c)
+	if err != nil || !ok {
 		return nil
 	}
 	path, err := m.Host.Database()

@@ -23,8 +23,8 @@ func newOpenJournal(path string, j *state.Journal) *openJournal {
 	return &openJournal{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
 }
 
-// load reads the record of the open transaction; nil when there is none. Any error
-// is a *state.JournalError.
+// load reads the record of the open transaction; nil when there is none. Its errors are those of
+// state.LoadJournal.
 func load(path string) (*openJournal, error) {
 	j, err := state.LoadJournal(path)
 	if j == nil || err != nil {

@@ -21,7 +21,7 @@ import (
 // the timer's first run: asking systemd for the agent from a unit that is
 // ordered before the agent would wait for itself.
 func (m *Machine) Recover(ctx context.Context, boot bool) error {
-	if !host.Exists(m.Host.Paths.Journal()) {
+	if host.Absent(m.Host.Paths.Journal()) {
 		return nil
 	}
 	if !boot {
@@ -46,7 +46,7 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 // nothing open, or said why; and nobody is waited for, since whoever has the lock recovers
 // first.
 func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
-	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || !host.Exists(m.Host.Paths.Journal()) {
+	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || host.Absent(m.Host.Paths.Journal()) {
 		return nil
 	}
 	agent, err := m.Agent(ctx)
@@ -72,7 +72,11 @@ func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
 // recoverLive closes an open transaction on a host that is up. Before that it clears
 // away what others left, unless a newer updater may still need it.
 func (m *Machine) recoverLive(ctx context.Context) error {
-	if err := m.CheckReadable(); err != nil {
+	_, err := load(m.Host.Paths.Journal())
+	if err := unread(err); err != nil {
+		return err
+	}
+	if err := ofNewer(err); err != nil {
 		return &failure.NeedsPersonError{Err: err}
 	}
 	m.cleanUp(ctx)
@@ -82,7 +86,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 		m.forgetMounts() // of one that was killed after its end
 		m.dropLeftover()
 	}
-	if err != nil && !host.Exists(m.Host.Paths.Journal()) {
+	if err != nil && host.Absent(m.Host.Paths.Journal()) && !failure.Is[*unreadHistoryError](err) {
 		err = errors.Join(err, m.startAgain(ctx))
 	}
 	if err != nil || j == nil {
@@ -105,7 +109,11 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 // recoverAtBoot puts files in their places; nothing is started and nothing is
 // watched. Without systemd it does so too, where that does not answer.
 func (m *Machine) recoverAtBoot(ctx context.Context) error {
-	if err := m.CheckReadable(); err != nil {
+	_, err := load(m.Host.Paths.Journal())
+	if err := unread(err); err != nil {
+		return err
+	}
+	if err := ofNewer(err); err != nil {
 		// Nobody is needed yet: the first tick may find the newer updater.
 		return fmt.Errorf("%w; the timer's first run has the newer one close it, where the active version carries it", err)
 	}
@@ -147,10 +155,29 @@ func (m *Machine) startAgain(ctx context.Context) error {
 	return agent.Start(ctx)
 }
 
-// CheckReadable returns an error where only a newer updater may act on the open
-// journal: then nothing is done about it, nor about anything that it may be about.
+// CheckReadable returns an error if the open journal could not be read, or if only a newer updater
+// may act on it: then nothing is done about it, nor about anything that it may be about.
 func (m *Machine) CheckReadable() error {
 	_, err := load(m.Host.Paths.Journal())
+	if err := unread(err); err != nil {
+		return err
+	}
+	return ofNewer(err)
+}
+
+// unread returns the error of a load that could not read the journal, as of the disk or for want of
+// memory, nil for any other. The journal may tell of an open transaction: it is neither set aside nor
+// written again.
+func unread(err error) error {
+	if err == nil || failure.Is[*state.JournalError](err) {
+		return nil
+	}
+	return failure.Unchanged("%w", err).To("the next run reads it again; if the error stays, move the file away, " +
+		"run `teleport-update update`, which closes the transaction by its backup, and look at `teleport-update status`")
+}
+
+// ofNewer returns the error of a load that read the journal of a newer updater, nil for any other.
+func ofNewer(err error) error {
 	if bad, ok := errors.AsType[*state.JournalError](err); ok && bad.Newer != nil {
 		return failure.Unchanged("%s; the agent runs what is linked", bad.Reason).To("%s", bad.Newer.Remedy())
 	}
@@ -166,8 +193,11 @@ func (m *Machine) loadOrSetAside(ctx context.Context) (*openJournal, error) {
 		return nil, m.setCopyAside(j)
 	}
 	bad, unreadable := errors.AsType[*state.JournalError](err)
-	if err != nil && !unreadable || j != nil {
-		return j, err
+	if j != nil {
+		return j, nil
+	}
+	if err := unread(err); err != nil {
+		return nil, err
 	}
 	if j, err = m.rebuiltJournal(ctx, unreadable); err != nil || j != nil || !unreadable {
 		return j, err

@@ -34,7 +34,7 @@ func (e *ExitError) Error() string {
 // The caller must not hold the update lock, and still has to look whether there
 // is a journal: everywhere else this does nothing.
 func (m *Machine) recoverTransient(ctx context.Context) error {
-	if !host.Exists(m.Host.Paths.Journal()) || !procfs.Host().SelfIn(m.Host.Paths.AgentUnit()) {
+	if host.Absent(m.Host.Paths.Journal()) || !procfs.Host().SelfIn(m.Host.Paths.AgentUnit()) {
 		return nil
 	}
 	agent, err := m.Agent(ctx)
@@ -79,7 +79,7 @@ func (m *Machine) runTransient(ctx context.Context, agent runner, description st
 		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): "+
 			"see `teleport-update status` and `journalctl -t teleport-update _UID=0`",
 			description, goesOn.Unit, goesOn.Err)
-	case err != nil && code > 128 && !host.Exists(m.Host.Paths.Journal()):
+	case err != nil && code > 128 && host.Absent(m.Host.Paths.Journal()):
 		return true, fmt.Errorf("%s: this was cut off: %w; what was open is closed, see `teleport-update status`", description, err)
 	case err != nil && code > 128:
 		return true, fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description,

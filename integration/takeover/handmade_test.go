@@ -39,6 +39,8 @@ MemoryMax=2G
 WantedBy=multi-user.target
 `
 
+const carriedFile = "/usr/local/lib/systemd/system/teleport.service.d/05-teleport-update-carried.conf"
+
 // handMadeSays are the properties that are an administrator's.
 const handMadeSays = "Group,Restart,RestartUSec,Slice,KillMode,LimitNOFILE,PrivateTmp,ProtectSystem,MemoryMax"
 
@@ -101,6 +103,38 @@ func TestAHandMadeUnitKeepsWhatItSays(t *testing.T) {
 			s.Must("systemctl", "restart", "teleport")
 			if now := says(); now != before {
 				t.Errorf("after uninstall the unit says\n%s\nbefore it said\n%s", now, before)
+			}
+		})
+	}
+}
+
+// A package's unit that somebody edited in place keeps what was written into it, and goes with the package.
+func TestAnEditedUnitOfAPackageKeepsWhatItSays(t *testing.T) {
+	t.Parallel()
+	for name, tc := range packagedAgents {
+		t.Run(name, func(t *testing.T) {
+			s := sceneOn(t, tc.host)
+			tc.install(s)
+			s.Sound("1.0.0")
+			unit := s.Show("teleport", "FragmentPath")
+			program := strings.TrimSpace(s.Must("sh", "-c", "readlink -f /proc/$(systemctl show -p MainPID --value teleport)/exe"))
+			s.Must("sed", "-i", `s|^\[Service\]|[Service]\nEnvironment=HTTPS_PROXY=http://proxy.test:3128\nUMask=0027|`, unit)
+			s.Must("systemctl", "daemon-reload")
+			s.Must("systemctl", "restart", "teleport")
+			s.RunsFrom(program)
+			s.Wants("1.0.0")
+			s.Enable("--health-window", "1s")
+			s.Serves("1.0.0")
+			if s.Exists(unit) {
+				t.Errorf("the package's unit %s is there still", unit)
+			}
+			if want := "[Service]\nEnvironment=HTTPS_PROXY=http://proxy.test:3128\nUMask=0027\n"; !strings.Contains(s.Read(carriedFile), want) {
+				t.Errorf("kept is\n%s\nwant\n%s", s.Read(carriedFile), want)
+			}
+			s.Must("systemctl", "restart", "teleport")
+			s.Serves("1.0.0")
+			if got := s.Must("sh", "-c", "tr '\\0' '\\n' </proc/$(systemctl show -p MainPID --value teleport)/environ"); !strings.Contains(got, "HTTPS_PROXY=http://proxy.test:3128") {
+				t.Errorf("the agent has no HTTP proxy:\n%s", got)
 			}
 		})
 	}

@@ -15,25 +15,28 @@ import (
 	"teleport-update/internal/version"
 )
 
+// packagedAgents are the hosts on which a package brought the agent.
+var packagedAgents = map[string]struct {
+	host    host.Options
+	install func(s *scene)
+	origin  string
+}{
+	"of apt's, with programs where the links are": {host.Options{}, func(s *scene) { s.InstallOldDeb("") }, "deb teleport 0.9.0\n"},
+	"of apt's, with programs of its own folder": {host.Options{}, func(s *scene) {
+		s.Must("rm", "/etc/teleport.yaml")
+		s.AptRepository(s.SystemDeb(scenes.OldVersion))
+		s.Apt("install", "teleport")
+		s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n")
+		s.Must("systemctl", "enable", "--now", "teleport")
+	}, "deb teleport 0.9.0\n"},
+	"of dnf's": {scenes.DnfHost, func(s *scene) { s.InstallOldRPM() }, "rpm teleport 0.9.0-1\n"},
+}
+
 // The agent that a package brought is the version before the first one of the updater's.
 func TestRollbackGoesBackToWhatThePackageBrought(t *testing.T) {
 	t.Parallel()
 	const v = scenes.OldVersion
-	for name, tc := range map[string]struct {
-		host    host.Options
-		install func(s *scene)
-		origin  string
-	}{
-		"of apt's, with programs where the links are": {host.Options{}, func(s *scene) { s.InstallOldDeb("") }, "deb teleport 0.9.0\n"},
-		"of apt's, with programs of its own folder": {host.Options{}, func(s *scene) {
-			s.Must("rm", "/etc/teleport.yaml")
-			s.AptRepository(s.SystemDeb(v))
-			s.Apt("install", "teleport")
-			s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n")
-			s.Must("systemctl", "enable", "--now", "teleport")
-		}, "deb teleport 0.9.0\n"},
-		"of dnf's": {scenes.DnfHost, func(s *scene) { s.InstallOldRPM() }, "rpm teleport 0.9.0-1\n"},
-	} {
+	for name, tc := range packagedAgents {
 		t.Run(name, func(t *testing.T) {
 			s := sceneOn(t, tc.host)
 			tc.install(s)
@@ -43,6 +46,9 @@ func TestRollbackGoesBackToWhatThePackageBrought(t *testing.T) {
 			rows := s.RowsOf(v)
 			s.Enable("--health-window", "1s")
 			s.Serves("1.0.0")
+			if s.Exists(carriedFile) {
+				t.Errorf("what the package's unit says is taken for an administrator's:\n%s", s.Read(carriedFile))
+			}
 			if got := s.Read(store + "/" + v + "/origin"); got != tc.origin {
 				t.Errorf("the version comes from %q; want %q", got, tc.origin)
 			}
