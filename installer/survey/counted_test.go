@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,12 +64,23 @@ func (c counted) CheckStarts(systemd.Unit, versions.Tree) error { return c.read(
 func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error {
 	return c.read("next start")
 }
-func (c counted) CheckDatabaseThere(int, bool) error             { return c.read("database there") }
-func (c counted) CheckNeverEnabled() error                       { return c.read("never enabled") }
-func (c counted) CheckEnded(context.Context, state.Config) error { return c.read("ended") }
-func (c counted) CheckPair(context.Context, state.Config, versions.Tree) error {
-	return c.read("pair")
+func (c counted) CheckDatabaseThere(int, bool) error { return c.read("database there") }
+func (c counted) CheckNeverEnabled() error           { return c.read("never enabled") }
+
+// CheckEnded and CheckPair look at what they are given.
+func (c counted) CheckEnded(ctx context.Context, _ state.Config, seen transaction.Seen) error {
+	_, err := seen.Schema(ctx)
+	return errors.Join(c.read("ended"), err)
 }
+
+func (c counted) CheckPair(ctx context.Context, _ state.Config, _ versions.Tree, seen transaction.Seen) error {
+	_, err := seen.Sight(ctx)
+	_, unread := seen.Schema(ctx)
+	return errors.Join(c.read("pair"), err, unread)
+}
+
+func (c counted) Schema(context.Context) (string, error) { return "1-ab", c.read("schema") }
+
 func (c counted) Rescuer(context.Context) (string, int, error)               { return "", 0, c.read("rescuer") }
 func (c counted) CheckRecovery(context.Context, systemd.Unit) *failure.Error { return nil }
 func (c counted) OwnUnits() systemd.Units                                    { c.reads["own units"]++; return systemd.Units{} }

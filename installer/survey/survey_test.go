@@ -93,7 +93,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	s.Close()
 	want := map[string]int{}
 	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "links", "starts", "next start", "database there",
-		"ended", "pair", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"} {
+		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"} {
 		want[source] = 1
 	}
 	if !maps.Equal(c.reads, want) {
@@ -113,8 +113,8 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"config", broken, []string{"config", "links", "pair", "starts", "version"}},
 		{"journal", broken, []string{"journal"}},
 		{"history", broken, []string{"history"}},
-		{"connect", broken, []string{"agent", "own units", "recovery", "starts"}},
-		{"agent", broken, []string{"agent", "starts"}},
+		{"connect", broken, []string{"agent", "own units", "pair", "recovery", "starts"}},
+		{"agent", broken, []string{"agent", "pair", "starts"}},
 		{"teleport-update.timer", broken, []string{"own units", "recovery"}},
 		{"teleport-update.service", broken, []string{"own units", "recovery"}},
 		{"teleport-update-recover.service", broken, []string{"own units", "recovery"}},
@@ -123,6 +123,7 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"database there", fmt.Errorf("look at the database: %w", fs.ErrPermission), []string{"starts"}},
 		{"pair", broken, []string{"pair"}},
 		{"ended", broken, []string{"fits"}},
+		{"schema", broken, []string{"fits", "pair"}},
 		{"rescuer", broken, []string{"rescuer"}},
 	} {
 		c := counted{map[string]int{}, tc.source, tc.why}

@@ -48,7 +48,7 @@ func (s *Survey) Pair(ctx context.Context) (why, err error) {
 		if err != nil {
 			return nil, err
 		}
-		err = s.from.Fits.CheckPair(ctx, c, v.Tree)
+		err = s.from.Fits.CheckPair(ctx, c, v.Tree, seen{s})
 		if failure.Is[*failure.RefusedError](err) {
 			return err, nil
 		}
