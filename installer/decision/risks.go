@@ -46,7 +46,7 @@ func restartPending(h *facts, f *finder) error {
 	if p := h.agent.Pending; h.blind == nil && p.Is() {
 		f.found(nil, p.Explained())
 	}
-	return nil
+	return h.blind
 }
 
 func templateExposed(h *facts, f *finder) error {
