@@ -162,7 +162,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"masked": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
 			u.LoadState, u.ActiveState, u.SubState, u.UnitFileState, u.FragmentPath = "masked", "inactive", "dead", "masked", "/dev/null"
 			*executes = ""
-		}},
+		}, breaks: func(i *Installer) { writeFile(t, i.Machine.Host.Paths.AgentConfig, "") }},
 		"unproven": {c: enabled(func(c *state.Config) { c.Status.Unproven = true }), answer: wants11},
 		"package-left": {c: enabled(func(c *state.Config) {
 			c.Status.PackagesLeft = []state.PackageLeft{{Package: state.Package{Kind: "deb", Name: "teleport", Version: "1"}, Since: noon, Error: "it is locked"}}

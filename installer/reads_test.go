@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/ncruces/go-sqlite3"
@@ -152,7 +153,6 @@ func TestAVerbThatTellsReadsAHostWithAnotherProgramOnce(t *testing.T) {
 			w, looked := newWorld(t), 0
 			nothingToDo(t, w, &looked)
 			database := filepath.Join(w.Machine.Host.Paths.DataDir, "proc", "sqlite.db")
-			makeDatabase(t, database)
 			onAnotherProgram(t, w, database)
 			once := opens(t, database, func() {
 				_, err := w.Machine.Schema(t.Context())
@@ -188,15 +188,23 @@ func onAnotherProgram(t *testing.T, w *world, database string) {
 		l.sight.Main.Exe = link
 		return l, err
 	}
-	tree, ok, err := w.Machine.Active(configOf(t, w.Installer))
+	loseJournal(t, w.Installer, database, w.clock)
+}
+
+// loseJournal leaves a host as a transaction leaves it whose journal somebody removed: a backup that no outcome names, and a database
+// that was changed since.
+func loseJournal(t *testing.T, i *Installer, database string, now time.Time) {
+	t.Helper()
+	tree, ok, err := i.Machine.Active(configOf(t, i))
 	if err != nil || !ok {
 		t.Fatal("no version is active", err)
 	}
+	makeDatabase(t, database)
 	db, err := backup.Open(database)
 	must(t, err)
 	defer db.Close()
 	_, err = db.Take(t.Context(), backup.TakeRequest{Dir: tree.BackupDir(),
-		Meta: backup.Meta{Proxy: w.url, Version: tree.Release.Version, Edition: tree.Release.Edition, Created: w.clock}})
+		Meta: backup.Meta{Proxy: "proxy", Version: tree.Release.Version, Edition: tree.Release.Edition, Created: now}})
 	must(t, err)
 	c, err := sqlite3.Open(database)
 	must(t, err)

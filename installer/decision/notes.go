@@ -92,11 +92,15 @@ func companionsOld(h *facts, f *finder) error {
 			units = append(units, c.Unit)
 		}
 	}
-	if len(old) > 0 {
-		f.found(nil, fmt.Sprintf("version %s is active, and %s: `systemctl restart %s`", h.c.Active().Short(), strings.Join(old, ", "),
-			strings.Join(units, " ")))
+	if len(old) == 0 {
+		return nil
 	}
-	return nil
+	advice, err := h.adviseRestartOf(units, "`systemctl restart %s`")
+	if err != nil {
+		advice = "see whether they would start again before you restart them"
+	}
+	f.found(nil, fmt.Sprintf("version %s is active, and %s: %s", h.c.Active().Short(), strings.Join(old, ", "), advice))
+	return err
 }
 
 func packageLeft(h *facts, f *finder) error {

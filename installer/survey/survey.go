@@ -92,6 +92,7 @@ type Survey struct {
 	version    part[Version]
 	links      part[[]string]
 	starts     part[error]
+	nextStart  part[error]
 	own        part[Own]
 	rescuer    part[string]
 	fits       part[error]

@@ -45,12 +45,16 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("links", links, err)
 	starts, err := s.Starts(ctx)
 	add("starts", starts, err)
+	nextStart, err := s.NextStart(ctx)
+	add("next start", nextStart, err)
 	pair, err := s.Pair(ctx)
 	add("pair", pair, err)
 	late, err := s.Late()
 	add("late", late, err)
 	companions, err := s.Companions()
 	add("companions", companions, err)
+	again, err := s.StartsAgain(ctx, "tbot.service")
+	add("starts again", again, err)
 	add("fits", nil, s.Fits(ctx))
 	add("rescuer", nil, s.Rescuer(ctx))
 	add("kept", s.Kept(active), nil)
@@ -93,7 +97,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	s.Close()
 	want := map[string]int{}
 	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "links", "starts", "next start", "database there",
-		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"} {
+		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service"} {
 		want[source] = 1
 	}
 	if !maps.Equal(c.reads, want) {
@@ -113,13 +117,14 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"config", broken, []string{"config", "links", "pair", "starts", "version"}},
 		{"journal", broken, []string{"journal"}},
 		{"history", broken, []string{"history"}},
-		{"connect", broken, []string{"agent", "own units", "pair", "recovery", "starts"}},
-		{"agent", broken, []string{"agent", "pair", "starts"}},
+		{"connect", broken, []string{"agent", "next start", "own units", "pair", "recovery", "starts", "starts again"}},
+		{"agent", broken, []string{"agent", "next start", "pair", "starts"}},
 		{"teleport-update.timer", broken, []string{"own units", "recovery"}},
 		{"teleport-update.service", broken, []string{"own units", "recovery"}},
 		{"teleport-update-recover.service", broken, []string{"own units", "recovery"}},
 		{"links", broken, []string{"links"}},
-		{"next start", fmt.Errorf("look at the program: %w", fs.ErrPermission), []string{"starts"}},
+		{"next start", fmt.Errorf("look at the program: %w", fs.ErrPermission), []string{"next start", "starts"}},
+		{"tbot.service", broken, []string{"starts again"}},
 		{"database there", fmt.Errorf("look at the database: %w", fs.ErrPermission), []string{"starts"}},
 		{"pair", broken, []string{"pair"}},
 		{"ended", broken, []string{"fits"}},
