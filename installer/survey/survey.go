@@ -172,12 +172,14 @@ func (s *Survey) Schema(ctx context.Context) (string, error) {
 }
 
 // seen has a check use what the survey has seen.
-type seen struct{ *Survey }
+type seen struct{ survey *Survey }
 
 func (s seen) Sight(ctx context.Context) (transaction.Sight, error) {
-	a, err := s.Agent(ctx)
+	a, err := s.survey.Agent(ctx)
 	return a.Sight, err
 }
+
+func (s seen) Schema(ctx context.Context) (string, error) { return s.survey.Schema(ctx) }
 
 // part is a part of the survey, which is read once.
 type part[T any] struct {
