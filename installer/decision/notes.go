@@ -92,15 +92,11 @@ func companionsOld(h *facts, f *finder) error {
 			units = append(units, c.Unit)
 		}
 	}
-	if len(old) == 0 {
-		return nil
+	if len(old) > 0 {
+		f.found(nil, fmt.Sprintf("version %s is active, and %s: %s", h.c.Active().Short(), strings.Join(old, ", "),
+			h.adviseRestartOf(units, "`systemctl restart %s`")))
 	}
-	advice, err := h.adviseRestartOf(units, "`systemctl restart %s`")
-	if err != nil {
-		advice = "see whether they would start again before you restart them"
-	}
-	f.found(nil, fmt.Sprintf("version %s is active, and %s: %s", h.c.Active().Short(), strings.Join(old, ", "), advice))
-	return err
+	return nil
 }
 
 func packageLeft(h *facts, f *finder) error {

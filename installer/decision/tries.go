@@ -120,21 +120,21 @@ func found(why, err error) string {
 
 // adviseRestartOf is an advice to restart other units than the agent's. A unit that would not start again is named
 // with the reason, and not to be restarted.
-func (h *facts) adviseRestartOf(units []string, restart string) (string, error) {
+func (h *facts) adviseRestartOf(units []string, restart string) string {
 	var starts, stay []string
 	for _, unit := range units {
 		why, err := h.StartsAgain(h, unit)
-		switch {
-		case err != nil:
-			return "", err
-		case why != nil:
+		if err != nil {
+			why = fmt.Errorf("it could not be looked at: %w", err)
+		}
+		if why != nil {
 			stay = append(stay, fmt.Sprintf("do not restart %s before this is put right: %v", unit, why))
-		default:
+		} else {
 			starts = append(starts, unit)
 		}
 	}
 	if len(starts) > 0 {
 		stay = append([]string{fmt.Sprintf(restart, strings.Join(starts, " "))}, stay...)
 	}
-	return strings.Join(stay, "; "), nil
+	return strings.Join(stay, "; ")
 }
