@@ -39,7 +39,7 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	if err != nil {
 		return false, err
 	}
-	if err := i.Machine.CheckPair(ctx, c, tree); failure.Is[*failure.RefusedError](err) {
+	if err := i.Machine.CheckPair(ctx, c, tree, i.Machine); failure.Is[*failure.RefusedError](err) {
 		i.Machine.Host.Log.Error("links and unit are not repaired", "error", err)
 		return true, nil
 	} else if err != nil {

@@ -36,13 +36,15 @@ type consistency struct{ i *Installer }
 
 func (c consistency) CheckNeverEnabled() error { return c.i.Machine.Host.CheckNeverEnabled() }
 
-func (c consistency) CheckEnded(ctx context.Context, config state.Config) error {
-	return c.i.Machine.CheckEnded(ctx, config)
+func (c consistency) CheckEnded(ctx context.Context, config state.Config, seen transaction.Seen) error {
+	return c.i.Machine.CheckEnded(ctx, config, seen)
 }
 
-func (c consistency) CheckPair(ctx context.Context, config state.Config, tree versions.Tree) error {
-	return c.i.Machine.CheckPair(ctx, config, tree)
+func (c consistency) CheckPair(ctx context.Context, config state.Config, tree versions.Tree, seen transaction.Seen) error {
+	return c.i.Machine.CheckPair(ctx, config, tree, seen)
 }
+
+func (c consistency) Schema(ctx context.Context) (string, error) { return c.i.Machine.Schema(ctx) }
 
 // updater is the updater's own part of the host.
 type updater struct{ i *Installer }

@@ -90,7 +90,7 @@ func (i *Installer) moveUnits(ctx context.Context, c *state.Config, to string) e
 	if tree, ok, err := i.Machine.Active(*c); err != nil {
 		return err
 	} else if ok {
-		if err := i.Machine.CheckPair(ctx, *c, tree); err != nil {
+		if err := i.Machine.CheckPair(ctx, *c, tree, i.Machine); err != nil {
 			return err
 		}
 	}

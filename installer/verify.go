@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
@@ -14,26 +15,27 @@ import (
 
 // Verify prints what the checks of status found, and checks every kept version against its
 // manifest. It changes nothing. While an updater is at work it says so, and nothing else: much
-// is in between then.
+// is in between then. What cannot be read is a finding; only a caller who may not read
+// updates.yaml gets an error.
 func (i *Installer) Verify(ctx context.Context) ([]view.Finding, error) {
 	s := i.survey()
 	defer s.Close()
-	c, err := s.Config()
-	if err != nil {
-		return nil, err
+	c, unread := s.Config()
+	if errors.Is(unread, fs.ErrPermission) {
+		return nil, unread
 	}
 	if busy := i.atWork(s); busy != nil {
 		return busy, nil
 	}
-	findings, err := i.verifyVersions(ctx, c)
-	if err != nil {
-		return nil, err
+	findings, entries := i.verifyVersions(ctx, c)
+	if unread == nil {
+		findings = append(findings, i.verifyPolicy(c, entries)...)
 	}
 	q := decision.Question{Deep: true}
 	i.desired(ctx, c, StatusOptions{Offline: true}, &q)
 	verdict := i.judge(ctx, s, c, &q)
 	findings = append(findings, view.Findings(verdict, i.fine(ctx, s, c))...)
-	if c.Spec.ActiveVersion == "" {
+	if unread == nil && c.Spec.ActiveVersion == "" {
 		findings = append(findings, view.Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"})
 	}
 	// One may have begun meanwhile.
@@ -53,10 +55,11 @@ func (i *Installer) atWork(s *survey.Survey) []view.Finding {
 		Detail: t.Working + "; verify has nothing to check before it is over"}}
 }
 
-func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (findings []view.Finding, err error) {
+// verifyVersions checks the versions that are on disk, and returns them.
+func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (findings []view.Finding, entries []versions.Entry) {
 	entries, err := i.Machine.Host.Store.List()
 	if err != nil {
-		return nil, err
+		return []view.Finding{{Subject: "versions", Blind: true, Detail: err.Error()}}, nil
 	}
 	for _, e := range entries {
 		if e.Kind != versions.Complete {
@@ -71,7 +74,7 @@ func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (finding
 		}
 		findings = append(findings, f)
 	}
-	return append(findings, i.verifyPolicy(c, entries)...), nil
+	return findings, entries
 }
 
 // verifyPolicy says what the host's owner allows, and which of the versions that are kept
@@ -102,8 +105,12 @@ func (i *Installer) verifyPolicy(c state.Config, entries []versions.Entry) (all 
 // fine says of subjects with which nothing is wrong how they are.
 func (i *Installer) fine(ctx context.Context, s *survey.Survey, c state.Config) map[string]string {
 	fine := map[string]string{"links and units": "not looked at: there is no version that they could lead to"}
-	if v, err := s.Version(); err == nil && v.Whole {
+	v, err := s.Version()
+	if err == nil && v.Whole {
 		fine["links and units"] = fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)
+	}
+	if err != nil || !v.Whole || v.Unusable != nil {
+		fine["other users"] = "not looked at: there is no version whose programs they could run"
 	}
 	if agent, err := s.Agent(ctx); err == nil {
 		fine["agent"] = view.AgentOf(agent, nil).Text(i.Machine.Now())

@@ -48,6 +48,21 @@ var looks = []look{
 		"installer/transaction/":                    "has its own process, and looks again after each change",
 		"cmd/teleport-update/image.go imageCommand": "is another look: into an image",
 	}},
+	{"looks at the agent for a check", []string{"Sight"}, 1, map[string]string{
+		"installer/transaction/pair.go CheckPair":    "is told by its caller, as the survey",
+		"installer/transaction/pair.go RecordSchema": "goes on after repairs under the update lock",
+	}},
+	{"reads the schema of the agent's database", []string{"Schema"}, 1, map[string]string{
+		"installer/survey.go Schema":                       "is the survey's",
+		"installer/transaction/keptbackups.go liveSchema":  "makes the plan for the database",
+		"installer/transaction/leavedatabase.go planLeave": "makes the plan of an uninstall for the database",
+		"installer/transaction/leavedatabase.go keepToday": "goes on after the agent was stopped",
+		"installer/survey/":                                "has it once",
+		"installer/transaction/pair.go Schema":             "is the reader",
+		"installer/transaction/pair.go digestNow":          "notes it of a version that is proven, or whose agent runs",
+		"installer/transaction/pair.go CheckPair":          "is told by its caller, as the survey",
+		"installer/transaction/ended.go CheckEnded":        "is told by its caller, as the survey",
+	}},
 	{"asks systemd for the properties of a unit", []string{"Unit"}, 2, map[string]string{
 		"installer/transaction/agent.go Look":                     "is the look at the agent",
 		"installer/survey/agent.go unit":                          ownUnits,

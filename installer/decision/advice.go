@@ -25,14 +25,6 @@ func backTo(previous version.Release) string {
 	return why
 }
 
-// advise is an advice to start the agent, or why that would do harm.
-func (h *facts) advise(start string) string {
-	if why := h.keepsFromStarting(); why != "" {
-		return "do not start it before this is put right: " + why
-	}
-	return start
-}
-
 // untried says what comes of the first start of a version that no agent has run here yet; empty for
 // a proven one, and for one with nothing to go back to.
 func (h *facts) untried() string {
@@ -45,42 +37,6 @@ func (h *facts) untried() string {
 		then = fmt.Sprintf("nothing but `teleport-update rollback` goes back to version %s if it fails", previous.Short())
 	}
 	return fmt.Sprintf(" starts version %s, which has not run on this host yet: %s", h.c.Active().Short(), then)
-}
-
-// keepsFromStarting says why a start of the agent by its unit would fail, or would start
-// something else; empty where nothing speaks against it.
-func (h *facts) keepsFromStarting() string {
-	v, err := h.Version()
-	if err != nil {
-		return fmt.Sprintf("the active version could not be looked at: %v", err)
-	}
-	unmet := h.agent.Ties.Unmet(h)
-	switch a := h.agent; {
-	case !v.Whole:
-		return fmt.Sprintf("version %s is not whole on disk", h.c.Active().Short())
-	case v.Unusable != nil:
-		return v.Unusable.Error()
-	case a.LoadState == "masked":
-		return h.masked()
-	case a.Ties.RefusesStart:
-		return "systemd refuses to start its unit when asked (RefuseManualStart=)"
-	case len(unmet) > 0:
-		return fmt.Sprintf("systemd would not start it, for %v does not hold now", unmet[0])
-	}
-	if why, err := h.Starts(h); err != nil || why != nil {
-		return fmt.Sprint(firstOf(err, why))
-	}
-	if why := h.Fits(h); why != nil {
-		return why.Error()
-	}
-	return ""
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func (h *facts) masked() string {
@@ -105,10 +61,7 @@ func (h *facts) restart(runs version.Release) string {
 	case version.Compare(runs.Version, linked.Version) > 0:
 		return fmt.Sprintf("do not restart it: version %s may have changed its database", runs.Short())
 	}
-	if why := h.keepsFromStarting(); why != "" {
-		return "do not restart it before this is put right: " + why
-	}
-	return "`systemctl restart teleport` starts the linked version"
+	return h.adviseRestart("`systemctl restart teleport` starts the linked version")
 }
 
 // wayOut is a refusal without the words that the command which was refused changed nothing.

@@ -125,6 +125,8 @@ type Verdict struct {
 	Explanation string
 	Conditions  []Condition // the gravest first, never nil
 	Asked       []string    // subjects of faults that were looked for
+	// NotSeen is what could not be looked at, with a line for each subject; Conditions have each reason once.
+	NotSeen []Condition
 }
 
 // facts is a survey with the question, as checks read them.
@@ -139,21 +141,23 @@ type facts struct {
 
 // finder collects what checks find.
 type finder struct {
-	check Check
-	all   []Condition
+	check   Check
+	all     []Condition
+	notSeen []Condition
 }
 
 func (f *finder) found(since *time.Time, message string) {
 	f.all = append(f.all, Condition{Type: f.check.Type, Severity: f.check.Severity, Since: since, Message: message, Subject: f.check.Subject})
 }
 
-// blind notes what could not be looked at, each reason once.
+// blind notes what could not be looked at: each reason once as a condition, and each subject.
 func (f *finder) blind(subject string, why error) {
-	message := subject + " could not be looked at: " + why.Error()
-	same := func(c Condition) bool {
-		return c.Type == NotLookedAt && c.Message[len(c.Subject):] == message[len(subject):]
+	c := Condition{Type: NotLookedAt, Severity: Blind, Message: subject + " could not be looked at: " + why.Error(), Subject: subject}
+	sameReason := func(other Condition) bool { return other.Message[len(other.Subject):] == c.Message[len(subject):] }
+	if !slices.ContainsFunc(f.notSeen, sameReason) {
+		f.all = append(f.all, c)
 	}
-	if !slices.ContainsFunc(f.all, same) {
-		f.all = append(f.all, Condition{Type: NotLookedAt, Severity: Blind, Message: message, Subject: subject})
+	if !slices.Contains(f.notSeen, c) {
+		f.notSeen = append(f.notSeen, c)
 	}
 }

@@ -33,7 +33,7 @@ func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
 		}
 	}
 	v := SumUp(f.all)
-	v.Asked = asked
+	v.Asked, v.NotSeen = asked, f.notSeen
 	return v
 }
 

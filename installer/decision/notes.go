@@ -93,8 +93,8 @@ func companionsOld(h *facts, f *finder) error {
 		}
 	}
 	if len(old) > 0 {
-		f.found(nil, fmt.Sprintf("version %s is active, and %s: `systemctl restart %s`", h.c.Active().Short(), strings.Join(old, ", "),
-			strings.Join(units, " ")))
+		f.found(nil, fmt.Sprintf("version %s is active, and %s: %s", h.c.Active().Short(), strings.Join(old, ", "),
+			h.adviseRestartOf(units, "`systemctl restart %s`")))
 	}
 	return nil
 }

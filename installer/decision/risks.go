@@ -43,9 +43,15 @@ func targetRefused(h *facts, f *finder) error {
 }
 
 func restartPending(h *facts, f *finder) error {
-	if p := h.agent.Pending; h.blind == nil && p.Is() {
-		f.found(nil, p.Explained())
+	p := h.agent.Pending
+	if h.blind != nil || !p.Is() {
+		return h.blind
 	}
+	advice := "`teleport-update update --restart` restarts it"
+	if !h.c.Spec.Enabled { // that command leaves the host alone
+		advice = h.adviseRestart("`systemctl restart teleport` restarts it")
+	}
+	f.found(nil, "the agent runs with other settings than its unit has: "+p.String()+". "+advice)
 	return nil
 }
 

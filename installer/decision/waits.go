@@ -122,10 +122,12 @@ func agentNotStarted(h *facts, f *finder) error {
 	since := nonZero(a.Since)
 	switch {
 	case a.LoadState == "masked":
-		f.found(since, "the agent does not run, and a person keeps it from starting: "+h.masked()+", then `systemctl enable --now teleport`")
+		f.found(since, "the agent does not run, and a person keeps it from starting: "+h.adviseAfter(h.masked(), behindMask,
+			"`systemctl enable --now teleport`"))
 	case a.UnitFileState == "enabled":
 	case !a.Configured:
-		f.found(since, "the agent does not run, and nothing starts it: write its configuration, then `systemctl enable --now teleport`")
+		f.found(since, "the agent does not run, and nothing starts it: "+h.adviseAfter("write its configuration", onceConfigured,
+			"`systemctl enable --now teleport`"))
 	case h.c.Status.Unproven:
 		f.found(since, "the agent does not run, and nothing starts it: "+h.advise("`systemctl enable --now teleport`"+h.untried()))
 	default:

@@ -56,8 +56,3 @@ func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
 	}
 	return pending
 }
-
-// Explained is Pending as a sentence, with what to do.
-func (p Pending) Explained() string {
-	return "the agent runs with other settings than its unit has: " + p.String() + ". `teleport-update update --restart` restarts it"
-}

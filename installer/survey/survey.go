@@ -56,9 +56,11 @@ type Updater interface {
 // Consistency says how records and host fit.
 type Consistency interface {
 	CheckNeverEnabled() error
-	CheckEnded(context.Context, state.Config) error
+	CheckEnded(context.Context, state.Config, transaction.Seen) error
 	// CheckPair is a *failure.RefusedError where a repair leaves links and unit as they are.
-	CheckPair(context.Context, state.Config, versions.Tree) error
+	CheckPair(context.Context, state.Config, versions.Tree, transaction.Seen) error
+	// Schema is the digest of the schema of the agent's database; empty if there is no database.
+	Schema(context.Context) (string, error)
 }
 
 // Sources are where a survey reads.
@@ -90,10 +92,12 @@ type Survey struct {
 	version    part[Version]
 	links      part[[]string]
 	starts     part[error]
+	nextStart  part[error]
 	own        part[Own]
 	rescuer    part[string]
 	fits       part[error]
 	pair       part[error]
+	schema     part[string]
 	boot       part[[]Late]
 	kept       map[version.Release]*part[bool]
 	companions part[[]Companion]
@@ -157,10 +161,25 @@ func (s *Survey) Fits(ctx context.Context) error {
 		if c.Spec.ActiveVersion == "" {
 			return s.from.Fits.CheckNeverEnabled(), nil
 		}
-		return s.from.Fits.CheckEnded(ctx, c), nil
+		return s.from.Fits.CheckEnded(ctx, c, seen{s}), nil
 	})
 	return why
 }
+
+// Schema is the digest of the schema of the agent's database; empty if there is no database.
+func (s *Survey) Schema(ctx context.Context) (string, error) {
+	return s.schema.get(func() (string, error) { return s.from.Fits.Schema(ctx) })
+}
+
+// seen has a check use what the survey has seen.
+type seen struct{ survey *Survey }
+
+func (s seen) Sight(ctx context.Context) (transaction.Sight, error) {
+	a, err := s.survey.Agent(ctx)
+	return a.Sight, err
+}
+
+func (s seen) Schema(ctx context.Context) (string, error) { return s.survey.Schema(ctx) }
 
 // part is a part of the survey, which is read once.
 type part[T any] struct {

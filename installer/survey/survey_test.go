@@ -3,121 +3,185 @@ package survey
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
-	"time"
 
-	"teleport-update/installer/state"
-	"teleport-update/installer/transaction"
 	"teleport-update/internal/executable"
-	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
-	"teleport-update/internal/version"
-	"teleport-update/systemd"
-	"teleport-update/versions"
 )
 
-// counted is a host that counts how often each part of it is read.
-type counted struct {
-	reads map[string]int
-	err   error // of each read
+// answer is what a survey says of one part.
+type answer struct {
+	is  any
+	err error
 }
 
-func (c counted) read(what string) error {
-	c.reads[what]++
-	return c.err
-}
-
-func (c counted) Config() (state.Config, error) {
-	config := state.EmptyConfig()
-	config.Spec.ActiveVersion, config.Status.ActiveEdition = "1.0.0", version.OSS
-	return config, c.read("config")
-}
-func (c counted) Journal() (*transaction.Description, error) { return nil, c.read("journal") }
-func (c counted) Ticks() state.Ticks                         { c.reads["ticks"]++; return state.Ticks{} }
-func (c counted) History() (state.History, error)            { return state.History{}, c.read("history") }
-
-func (c counted) Look(context.Context) (transaction.Sight, error) {
-	return transaction.Sight{State: state.AgentRunning}, c.read("agent")
-}
-func (c counted) Unit(_ context.Context, name string) (systemd.Unit, error) {
-	return systemd.Unit{Name: name}, c.read(name)
-}
-func (c counted) Close() { c.reads["close"]++ }
-
-func (c counted) Problems(versions.Tree) ([]string, error)                   { return nil, c.read("links") }
-func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error { return nil }
-func (c counted) CheckDatabaseThere(int, bool) error                         { return nil }
-func (c counted) CheckStarts(systemd.Unit, versions.Tree) error              { return c.read("starts") }
-func (c counted) CheckNeverEnabled() error                                   { return c.read("fits") }
-func (c counted) CheckEnded(context.Context, state.Config) error             { return c.read("fits") }
-func (c counted) CheckPair(context.Context, state.Config, versions.Tree) error {
-	return c.read("pair")
-}
-func (c counted) Rescuer(context.Context) (string, int, error) {
-	return "", 0, c.read("rescuer")
-}
-func (c counted) CheckRecovery(context.Context, systemd.Unit) *failure.Error { return nil }
-func (c counted) OwnUnits() systemd.Units                                    { c.reads["own units"]++; return systemd.Units{} }
-
-func surveyOf(t *testing.T, c counted) *Survey {
-	t.Helper()
-	dir := t.TempDir()
-	paths := state.Paths{DataDir: dir, UnitDir: filepath.Join(dir, "units"), AgentConfig: filepath.Join(dir, "teleport.yaml")}
-	return New(Sources{
-		StateFiles: c, Place: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: procfs.Host(), Paths: paths, Now: time.Now,
-		Connect: func(context.Context) (Manager, error) { c.reads["connect"]++; return c, nil },
-	})
-}
-
-// all asks for every part, and returns which could not be read.
-func all(s *Survey, ctx context.Context) map[string]error {
-	unread := map[string]error{}
-	_, unread["config"] = s.Config()
-	_, unread["journal"] = s.Transaction()
-	_, unread["history"] = s.History()
-	s.Ticks()
-	_, unread["agent"] = s.Agent(ctx)
-	_, unread["own units"] = s.Own(ctx)
-	_, unread["version"] = s.Version()
-	_, unread["links"] = s.Links()
-	_, unread["starts"] = s.Starts(ctx)
-	_, unread["pair"] = s.Pair(ctx)
-	_, unread["late"] = s.Late()
-	unread["fits"] = s.Fits(ctx)
-	unread["rescuer"] = s.Rescuer(ctx)
-	s.Kept(version.Release{Version: "0.9.0"})
-	return unread
+// all asks for every part.
+func all(s *Survey, ctx context.Context) map[string]answer {
+	answers := map[string]answer{}
+	add := func(part string, is any, err error) { answers[part] = answer{is, err} }
+	config, err := s.Config()
+	add("config", config, err)
+	journal, err := s.Transaction()
+	add("journal", journal, err)
+	history, err := s.History()
+	add("history", history, err)
+	add("ticks", s.Ticks(), nil)
+	agent, err := s.Agent(ctx)
+	add("agent", agent, err)
+	own, err := s.Own(ctx)
+	add("own units", own, err)
+	recovery, err := s.Recovery(ctx)
+	add("recovery", recovery, err)
+	v, err := s.Version()
+	add("version", v, err)
+	links, err := s.Links()
+	add("links", links, err)
+	starts, err := s.Starts(ctx)
+	add("starts", starts, err)
+	nextStart, err := s.NextStart(ctx)
+	add("next start", nextStart, err)
+	pair, err := s.Pair(ctx)
+	add("pair", pair, err)
+	late, err := s.Late()
+	add("late", late, err)
+	companions, err := s.Companions()
+	add("companions", companions, err)
+	again, err := s.StartsAgain(ctx, "tbot.service")
+	add("starts again", again, err)
+	add("fits", nil, s.Fits(ctx))
+	add("rescuer", nil, s.Rescuer(ctx))
+	add("kept", s.Kept(active), nil)
+	return answers
 }
 
 // TestEachPartIsReadOnce: whoever decides and whoever tells by one survey speak of one host.
 func TestEachPartIsReadOnce(t *testing.T) {
 	c := counted{reads: map[string]int{}}
-	s := surveyOf(t, c)
+	s, root := surveyOf(t, c)
 	if len(c.reads) > 0 {
 		t.Errorf("a new survey has read %v", c.reads)
 	}
-	for range 3 {
-		all(s, t.Context())
+	first := all(s, t.Context())
+	for part, a := range first {
+		if a.err != nil {
+			t.Errorf("%s: %v", part, a.err)
+		}
+	}
+	for part, there := range map[string]bool{
+		"version": first["version"].is.(Version).Whole, "links": len(first["links"].is.([]string)) > 0, "late": len(first["late"].is.([]Late)) > 0,
+		"companions": len(first["companions"].is.([]Companion)) > 0, "journal": first["journal"].is.(*Transaction) != nil,
+		"kept": first["kept"].is.(bool),
+	} {
+		if !there {
+			t.Errorf("the host of the test has nothing of %s", part)
+		}
+	}
+	// What is a file is gone, and the survey still speaks of the host that it has seen.
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for part, a := range all(s, t.Context()) {
+			if !reflect.DeepEqual(a, first[part]) {
+				t.Errorf("%s was %+v, and is %+v", part, first[part], a)
+			}
+		}
 	}
 	s.Close()
-	for _, what := range []string{"config", "journal", "ticks", "history", "connect", "agent", "fits", "rescuer", "own units", "close",
-		"teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"} {
-		if c.reads[what] != 1 {
-			t.Errorf("%s is read %d times", what, c.reads[what])
+	want := map[string]int{}
+	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "links", "starts", "next start", "database there",
+		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service"} {
+		want[source] = 1
+	}
+	if !maps.Equal(c.reads, want) {
+		t.Errorf("sources were read %v times, want %v", c.reads, want)
+	}
+}
+
+// What cannot be read is not taken for what is not there: the parts that follow from it say why, and no
+// others do.
+func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
+	broken := errors.New("input/output error")
+	for _, tc := range []struct {
+		source string
+		why    error
+		parts  []string // sorted
+	}{
+		{"config", broken, []string{"config", "links", "pair", "starts", "version"}},
+		{"journal", broken, []string{"journal"}},
+		{"history", broken, []string{"history"}},
+		{"connect", broken, []string{"agent", "next start", "own units", "pair", "recovery", "starts", "starts again"}},
+		{"agent", broken, []string{"agent", "next start", "pair", "starts"}},
+		{"teleport-update.timer", broken, []string{"own units", "recovery"}},
+		{"teleport-update.service", broken, []string{"own units", "recovery"}},
+		{"teleport-update-recover.service", broken, []string{"own units", "recovery"}},
+		{"links", broken, []string{"links"}},
+		{"next start", fmt.Errorf("look at the program: %w", fs.ErrPermission), []string{"next start", "starts"}},
+		{"tbot.service", broken, []string{"starts again"}},
+		{"database there", fmt.Errorf("look at the database: %w", fs.ErrPermission), []string{"starts"}},
+		{"pair", broken, []string{"pair"}},
+		{"ended", broken, []string{"fits"}},
+		{"schema", broken, []string{"fits", "pair"}},
+		{"rescuer", broken, []string{"rescuer"}},
+	} {
+		c := counted{map[string]int{}, tc.source, tc.why}
+		s, _ := surveyOf(t, c)
+		for range 2 {
+			var parts []string
+			for part, a := range all(s, t.Context()) {
+				if errors.Is(a.err, tc.why) {
+					parts = append(parts, part)
+				} else if a.err != nil {
+					t.Errorf("without %s, %s says %v", tc.source, part, a.err)
+				}
+			}
+			if slices.Sort(parts); !slices.Equal(parts, tc.parts) {
+				t.Errorf("without %s, these parts say why: %q, want %q", tc.source, parts, tc.parts)
+			}
+		}
+		if n := c.reads[tc.source]; n != 1 {
+			t.Errorf("%s, which cannot be read, is read %d times", tc.source, n)
 		}
 	}
 }
 
-// What cannot be read is not taken for what is not there.
-func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
-	why := errors.New("input/output error")
-	c := counted{map[string]int{}, why}
-	unread := all(surveyOf(t, c), t.Context())
-	for _, what := range []string{"config", "journal", "history", "agent", "own units", "version", "links", "starts", "rescuer"} {
-		if !errors.Is(unread[what], why) {
-			t.Errorf("%s: %v", what, unread[what])
+// So it is with files that the survey reads itself. A file in the place of a folder is an error, and not
+// a folder that is not there.
+func TestAFileThatCannotBeReadSaysWhy(t *testing.T) {
+	for what, tc := range map[string]struct {
+		gone, file []string
+		parts      []string // sorted
+	}{
+		"the store":     {[]string{"data/versions", "proc/47"}, []string{"data/versions"}, []string{"links", "pair", "starts", "version"}},
+		"the processes": {[]string{"proc"}, []string{"proc"}, []string{"companions", "late"}},
+		"the mounts":    {gone: []string{"proc/self/mountinfo"}, parts: []string{"late"}},
+	} {
+		s, root := surveyOf(t, counted{reads: map[string]int{}})
+		for _, path := range tc.gone {
+			if err := os.RemoveAll(filepath.Join(root, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, path := range tc.file {
+			if err := os.WriteFile(filepath.Join(root, path), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var blind []string
+		for part, a := range all(s, t.Context()) {
+			if a.err != nil {
+				blind = append(blind, part)
+			}
+		}
+		if slices.Sort(blind); !slices.Equal(blind, tc.parts) {
+			t.Errorf("without %s, these parts say why: %q, want %q", what, blind, tc.parts)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (s *Survey) Pair(ctx context.Context) (why, err error) {
 		if err != nil {
 			return nil, err
 		}
-		err = s.from.Fits.CheckPair(ctx, c, v.Tree)
+		err = s.from.Fits.CheckPair(ctx, c, v.Tree, seen{s})
 		if failure.Is[*failure.RefusedError](err) {
 			return err, nil
 		}
@@ -84,13 +84,32 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 			return why, nil
 		}
 		// What an agent lacks that does not run, the advice to start it says.
-		why := s.from.Place.CheckNextStart(ctx, a.Unit, "")
-		if why != nil && !errors.Is(why, fs.ErrPermission) {
+		why, err := s.NextStart(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if why != nil {
 			return fmt.Errorf("the agent runs, and its next start would fail: %w", why), nil
 		}
-		if c, err := s.Config(); why == nil && err == nil {
+		if c, err := s.Config(); err == nil {
 			why = s.from.Place.CheckDatabaseThere(a.Process.PID, c.Status.ActiveSchema != "")
 		}
+		if errors.Is(why, fs.ErrPermission) {
+			return nil, why // nobody could look
+		}
+		return why, nil
+	})
+}
+
+// NextStart says what keeps the agent from starting by its unit as systemd has it, whatever version that leads to; nil
+// where nothing does. err is why that cannot be told.
+func (s *Survey) NextStart(ctx context.Context) (why, err error) {
+	return s.nextStart.get(func() (error, error) {
+		a, err := s.Agent(ctx)
+		if err != nil {
+			return nil, err
+		}
+		why := s.from.Place.CheckNextStart(ctx, a.Unit, "")
 		if errors.Is(why, fs.ErrPermission) {
 			return nil, why // nobody could look
 		}

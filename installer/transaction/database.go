@@ -85,15 +85,25 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 }
 
 func (m *Machine) probe(ctx context.Context, path string) error {
-	db, err := backup.Open(path)
+	db, err := m.openChecked(path)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := m.checkDataDir(db, path); err != nil {
-		return err
-	}
 	return db.Probe(ctx)
+}
+
+// openChecked opens the folder of a database that passes checkDataDir.
+func (m *Machine) openChecked(path string) (*backup.Database, error) {
+	db, err := backup.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkDataDir(db, path); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
 }
 
 // checkDataDir refuses a database that somebody other than root could have named by the

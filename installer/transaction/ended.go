@@ -140,7 +140,7 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 		j.Agent.State = state.AgentRunning // before the transaction, as far as anybody knows
 	}
 	if to.Release == from.Release {
-		changed := m.CheckEnded(ctx, c) != nil
+		changed := m.CheckEnded(ctx, c, m) != nil
 		if !down && !(changed && sight.State == state.AgentFailing) {
 			return nil, nil
 		}
@@ -200,21 +200,25 @@ func (m *Machine) rebuildDatabasePlan(ctx context.Context, agent Agent, j *state
 // CheckEnded says that such a transaction cannot be told any more, since the links are back,
 // and the agent's database is another version's: one that is as it was backed up is the
 // active version's.
-func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
+func (m *Machine) CheckEnded(ctx context.Context, c state.Config, seen Seen) error {
 	from, _, ok, err := m.begunFrom(c)
 	if err != nil || !ok {
 		return nil
 	}
 	path, err := m.Host.Database()
-	if err != nil || m.probe(ctx, path) != nil {
+	if err != nil {
 		return nil
 	}
-	db, err := backup.Open(path)
+	db, err := m.openChecked(path)
 	if err != nil {
 		return nil
 	}
 	defer db.Close()
-	if same, err := db.SameSchema(ctx, from.BackupDir()); err != nil || same {
+	now, err := seen.Schema(ctx)
+	if err != nil || now == "" {
+		return nil
+	}
+	if then, err := backup.SchemaOf(ctx, from.BackupDir()); err != nil || then.Digest() == now {
 		return nil
 	}
 	return fmt.Errorf("a transaction from version %s was begun and its journal is gone: "+

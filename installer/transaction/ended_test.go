@@ -52,7 +52,7 @@ func TestATransactionWithoutAJournalIsToldByItsBackup(t *testing.T) {
 				h.config.Status.LastUpdate = &state.LastUpdate{Time: noon.Add(tc.last - time.Hour), Target: "1.1.0", Result: state.Succeeded}
 			}
 			tc.do(h)
-			err := h.CheckEnded(t.Context(), h.config)
+			err := h.CheckEnded(t.Context(), h.config, h)
 			if told := err != nil && strings.Contains(err.Error(), h.path()) && strings.Contains(err.Error(), "its journal is gone"); told != tc.told || err != nil && !told {
 				t.Errorf("it says %v; want a word on the transaction: %v", err, tc.told)
 			}

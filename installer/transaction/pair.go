@@ -18,16 +18,36 @@ import (
 // an undoing. Configuration management, a tarball or a snapshot may have put another program there,
 // which has migrated the database since.
 
+// Seen is the host as a check takes it to be. A survey tells what it has seen already; the Machine
+// looks itself, for callers that hold the update lock.
+type Seen interface {
+	// Sight is the agent.
+	Sight(context.Context) (Sight, error)
+	// Schema is the digest of the schema of the agent's database; empty if there is no database.
+	Schema(context.Context) (string, error)
+}
+
+// Sight looks at the agent. It waits for systemd as long as the context says.
+func (m *Machine) Sight(ctx context.Context) (Sight, error) {
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return Sight{}, err
+	}
+	defer agent.Close()
+	return agent.Look(ctx)
+}
+
 // digestNow is the schema of the agent's database as it is written down; empty where that cannot be
 // read.
 func (m *Machine) digestNow(ctx context.Context) string {
-	digest, err := m.schemaDigest(ctx)
+	digest, err := m.Schema(ctx)
 	m.warn(err, "the schema of the agent's database is not noted")
 	return digest
 }
 
-// schemaDigest is empty where there is no database.
-func (m *Machine) schemaDigest(ctx context.Context) (string, error) {
+// Schema reads the schema of the agent's database, and returns its digest, which is empty if there is no
+// database.
+func (m *Machine) Schema(ctx context.Context) (string, error) {
 	path, err := m.Host.Database()
 	if err != nil {
 		return "", err
@@ -57,14 +77,9 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	if c.Status.ActiveSchema != "" || c.Spec.ActiveVersion == "" || err != nil || !ok {
 		return
 	}
-	agent, err := m.Agent(ctx)
-	if err != nil {
-		return // whoever needs systemd says so
-	}
-	defer agent.Close()
-	sight, err := agent.Look(ctx)
+	sight, err := m.Sight(ctx)
 	if err != nil || sight.State != state.AgentRunning || !sight.mainFrom(tree.ProgramsDir()) {
-		return
+		return // whoever needs systemd says that it cannot be reached
 	}
 	if c.Status.ActiveSchema = m.digestNow(ctx); c.Status.ActiveSchema != "" {
 		m.warn(c.Save(m.Host.Paths.Config()), "the schema of the agent's database is not noted")
@@ -73,23 +88,19 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 
 // CheckPair refuses to put the link and the unit of the active version back where another program
 // stands in their place and has changed the database since: the active version could not start
-// on it. A *failure.RefusedError says what to do.
-func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree) error {
+// on it. A *failure.RefusedError says what to do. The host is looked at only if another program stands
+// there.
+func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
 	noted := c.Status.ActiveSchema
 	place, program := m.programInPlace(tree)
 	if program == "" {
 		return nil // nothing else would start by the link, or by the unit
 	}
-	agent, err := m.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	sight, err := agent.Look(ctx)
+	sight, err := seen.Sight(ctx)
 	if err != nil || sight.runsFrom(tree.ProgramsDir()) {
 		return err
 	}
-	now, err := m.schemaDigest(ctx)
+	now, err := seen.Schema(ctx)
 	switch {
 	case err != nil:
 		return failure.Unchanged("see whether version %s can read the agent's database: %w", tree.Release.Short(), err).
@@ -142,7 +153,7 @@ func (m *Machine) backupOfAnother(ctx context.Context, c state.Config, d state.D
 	if err != nil || !ok {
 		return d, nil
 	}
-	err = m.CheckPair(ctx, c, tree)
+	err = m.CheckPair(ctx, c, tree, m)
 	if failure.Is[*failure.RefusedError](err) {
 		m.Host.Log.Warn("the database of today is not of the active version", "error", err)
 		d.Dir, d.Foreign = m.keptDir("found"), true

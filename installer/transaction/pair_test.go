@@ -38,7 +38,7 @@ func TestARepairLeavesTheLinkOfAnAgentThatMigratedTheDatabase(t *testing.T) {
 		m, tree := byHand(t, schema)
 		c, err := m.Host.Paths.LoadConfig()
 		must(t, err)
-		if err := m.CheckPair(t.Context(), c, tree); failure.Is[*failure.RefusedError](err) != refused {
+		if err := m.CheckPair(t.Context(), c, tree, m); failure.Is[*failure.RefusedError](err) != refused {
 			t.Errorf("schema %d: %v; want a refusal: %v", schema, err, refused)
 		} else if refused && !strings.Contains(err.Error(), "teleport-update pin") {
 			t.Errorf("the way out is not named: %v", err)
@@ -46,7 +46,7 @@ func TestARepairLeavesTheLinkOfAnAgentThatMigratedTheDatabase(t *testing.T) {
 		// An agent of ours that runs on is the pair, whatever stands in the link's place.
 		must(t, os.Remove(filepath.Join(m.Host.Paths.LinkDir, "teleport")))
 		must(t, m.Host.Repair(tree))
-		if err := m.CheckPair(t.Context(), c, tree); err != nil {
+		if err := m.CheckPair(t.Context(), c, tree, m); err != nil {
 			t.Errorf("schema %d, with our link: %v", schema, err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestARepairLeavesTheUnitOfAnAgentThatMigratedTheDatabase(t *testing.T) {
 		must(t, os.Remove(m.Host.Paths.Unit()))
 		writeFile(t, m.Host.Paths.Unit(), "[Service]\nExecStart="+other+" start\n")
 		m.main.version = "1.5.0" // the agent executes that one, as it did by the link
-		if err := m.CheckPair(t.Context(), c, tree); failure.Is[*failure.RefusedError](err) != refused {
+		if err := m.CheckPair(t.Context(), c, tree, m); failure.Is[*failure.RefusedError](err) != refused {
 			t.Errorf("schema %d: %v; want a refusal: %v", schema, err, refused)
 		} else if refused && !strings.Contains(err.Error(), m.Host.Paths.Unit()) {
 			t.Errorf("the unit is not named: %v", err)

@@ -85,7 +85,7 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 	case u.KeepAgent:
 		tree, err := m.toKeep(c)
 		if err == nil {
-			err = m.CheckPair(ctx, c, tree)
+			err = m.CheckPair(ctx, c, tree, m)
 		}
 		return keeps, err
 	}

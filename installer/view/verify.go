@@ -19,12 +19,16 @@ type Finding struct {
 	Detail  string        `json:"detail"`
 }
 
-// Findings are the lines for all checks that were asked: one for each condition, and one for
-// each subject with which nothing is wrong. fine says how a subject is that is well.
+// Findings are the lines for all checks that were asked: one for each condition, one for each subject that
+// could not be looked at, and one for each subject of a fault with which nothing is wrong. fine says how a
+// subject is that is well.
 func Findings(v decision.Verdict, fine map[string]string) (all []Finding) {
-	for _, c := range v.Conditions {
-		all = append(all, Finding{Subject: c.Subject, OK: c.Severity != decision.Fault && c.Severity != decision.Blind,
-			Blind: c.Severity == decision.Blind, Type: c.Type, Detail: c.Message})
+	for _, c := range slices.Concat(v.Conditions, v.NotSeen) {
+		f := Finding{Subject: c.Subject, OK: c.Severity != decision.Fault && c.Severity != decision.Blind,
+			Blind: c.Severity == decision.Blind, Type: c.Type, Detail: c.Message}
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
 	}
 	for _, subject := range v.Asked {
 		found := func(f Finding) bool { return f.Subject == subject && f.Type != "" }

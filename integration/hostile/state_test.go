@@ -4,6 +4,7 @@ package hostile
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -134,11 +135,21 @@ func configCases() []hostile {
 	cases = append(cases, hostile{name: "updates.yaml takes a terabyte of nothing", says: "is larger than", given: func(w *world) { w.sparse(w.config(), 1<<40, 0o600) }})
 	// Every command that reads it says the same.
 	for _, command := range [][]string{{"disable"}, {"pin"}, {"unpin"}, {"rollback"}, {"verify"}, {"uninstall"}, {"enable"}} {
-		cases = append(cases,
-			hostile{name: "updates.yaml is noise, for " + command[0], run: command, says: "repair the file",
-				given: func(w *world) { w.write(w.config(), "\x00\x01", 0o600) }},
-			hostile{name: "updates.yaml is a zero, for " + command[0], run: command, says: "the file is empty",
-				given: func(w *world) { w.write(w.config(), "\x00", 0o600) }})
+		for name, what := range map[string]struct{ text, says string }{
+			"noise": {"\x00\x01", "repair the file"}, "a zero": {"\x00", "the file is empty"},
+		} {
+			c := hostile{name: "updates.yaml is " + name + ", for " + command[0], run: command, says: what.says,
+				given: func(w *world) { w.write(w.config(), what.text, 0o600) }}
+			if command[0] == "verify" { // which says it on stdout, among the rest
+				c.says = "1 of …checks failed"
+				c.check = func(w *world, r result) {
+					if !regexp.MustCompile(`(?m)^BAD  records: .*`+what.says).MatchString(r.stdout) || !strings.Contains(r.stdout, "version 1.0.0: whole") {
+						w.t.Errorf("it prints\n%s", r.stdout)
+					}
+				}
+			}
+			cases = append(cases, c)
+		}
 	}
 	// What is left of a file that was cut is either no configuration or one that
 	// says less; nothing is guessed.

@@ -1,0 +1,140 @@
+package decision
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A try looks for what would make a start of the agent fail, or start something else. It says what it found;
+// empty if nothing speaks against the start.
+type try func(*facts) string
+
+// Each advice to start or restart the agent is printed only if its tries find nothing. What the first one finds
+// is printed instead.
+var (
+	// toStart is for a start by the unit as systemd has it.
+	toStart = []try{versionRuns, notMasked, mayBeStarted, unitLeadsToVersion, nextStartWorks, recordsFit}
+	// behindMask is for a start once the unit is unmasked: systemd knows nothing of a masked unit.
+	behindMask = []try{versionRuns, linksLeadToVersion, isConfigured, recordsFit}
+	// onceConfigured is for a start once the agent has a configuration. Without one, conditions of the unit may not hold.
+	onceConfigured = []try{versionRuns, mayBeStarted, unitLeadsToVersion, recordsFit}
+)
+
+// against is what speaks against a start; empty if nothing does.
+func (h *facts) against(tries []try) string {
+	for _, t := range tries {
+		if why := t(h); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// keepsFromStarting says why a start of the agent by its unit would fail, or would start
+// something else; empty where nothing speaks against it.
+func (h *facts) keepsFromStarting() string { return h.against(toStart) }
+
+// advise is an advice to start the agent, or why that would do harm.
+func (h *facts) advise(start string) string {
+	if why := h.keepsFromStarting(); why != "" {
+		return "do not start it before this is put right: " + why
+	}
+	return start
+}
+
+// adviseRestart is advise for an agent that runs.
+func (h *facts) adviseRestart(restart string) string {
+	if why := h.keepsFromStarting(); why != "" {
+		return "do not restart it before this is put right: " + why
+	}
+	return restart
+}
+
+// adviseAfter is an advice to do something first, and to start the agent then.
+func (h *facts) adviseAfter(first string, tries []try, start string) string {
+	if why := h.against(tries); why != "" {
+		return first + ", and do not start it before this is put right: " + why
+	}
+	return first + ", then " + start
+}
+
+func versionRuns(h *facts) string {
+	v, err := h.Version()
+	switch {
+	case err != nil:
+		return fmt.Sprintf("the active version could not be looked at: %v", err)
+	case !v.Whole:
+		return fmt.Sprintf("version %s is not whole on disk", h.c.Active().Short())
+	case v.Unusable != nil:
+		return v.Unusable.Error()
+	}
+	return ""
+}
+
+func notMasked(h *facts) string {
+	if h.agent.LoadState == "masked" {
+		return h.masked()
+	}
+	return ""
+}
+
+func mayBeStarted(h *facts) string {
+	if h.agent.Ties.RefusesStart {
+		return "systemd refuses to start its unit when asked (RefuseManualStart=)"
+	}
+	return ""
+}
+
+func unitLeadsToVersion(h *facts) string { return found(h.Starts(h)) }
+
+func nextStartWorks(h *facts) string { return found(h.NextStart(h)) }
+
+// linksLeadToVersion looks at the files that systemd reads once the unit is not masked any more.
+func linksLeadToVersion(h *facts) string {
+	problems, err := h.Links()
+	if err != nil {
+		return fmt.Sprintf("links and unit could not be looked at: %v", err)
+	}
+	return strings.Join(problems, "; ")
+}
+
+func isConfigured(h *facts) string {
+	if !h.agent.Configured {
+		return "it has no configuration"
+	}
+	return ""
+}
+
+func recordsFit(h *facts) string { return found(h.Fits(h), nil) }
+
+// found is what keeps the agent from starting, or why that cannot be told.
+func found(why, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	if why != nil {
+		return why.Error()
+	}
+	return ""
+}
+
+// adviseRestartOf is an advice to restart other units than the agent's. A unit that would not start again is named
+// with the reason, and not to be restarted.
+func (h *facts) adviseRestartOf(units []string, restart string) string {
+	var starts, stay []string
+	for _, unit := range units {
+		why, err := h.StartsAgain(h, unit)
+		if err != nil {
+			why = fmt.Errorf("it could not be looked at: %w", err)
+		}
+		if why != nil {
+			stay = append(stay, fmt.Sprintf("do not restart %s before this is put right: %v", unit, why))
+		} else {
+			starts = append(starts, unit)
+		}
+	}
+	if len(starts) > 0 {
+		stay = append([]string{fmt.Sprintf(restart, strings.Join(starts, " "))}, stay...)
+	}
+	return strings.Join(stay, "; ")
+}
