@@ -92,6 +92,25 @@ var idleMeans = []struct {
 	{"the agent runs", "a person stopped and disabled it", func(_ *testing.T, h *wellHost) {
 		h.unit.ActiveState, h.unit.SubState, h.unit.UnitFileState, h.executes = "inactive", "dead", "disabled", ""
 	}, decision.Waiting, decision.AgentNotStarted},
+	{"the agent runs", "its process ended, and its unit stays active", func(_ *testing.T, h *wellHost) {
+		h.unit.SubState, h.executes = "exited", ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "its start waits for another unit", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState, h.executes = "inactive", "dead", true, time.Minute, ""
+	}, decision.Waiting, decision.AgentStarting},
+	{"the agent runs", "its start waits for another unit, for long", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState, h.executes = "inactive", "dead", true, 6*time.Minute, ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "its start waits since the units were started again", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState, h.executes = "inactive", "dead", true, 24*time.Hour, ""
+		h.own[systemd.StartOfUnits] = func(u *systemd.Unit) { u.ActiveState, u.InState = "active", time.Minute }
+	}, decision.Waiting, decision.AgentStarting},
+	{"the agent runs", "a command before it hangs", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.InState, h.executes = "activating", "start-pre", 6*time.Minute, ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "its stop hangs", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState = "deactivating", "stop-sigterm", true, 6*time.Minute
+	}, decision.NeedsAttention, decision.AgentDown},
 	{"what is linked", "another version", func(_ *testing.T, h *wellHost) {
 		h.executes = "1.0.0"
 	}, decision.NeedsAttention, decision.AgentOtherVersion},

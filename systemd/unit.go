@@ -59,6 +59,7 @@ type Unit struct {
 	AtOnce  bool          // after that end it came to its state sooner than systemd starts it again
 	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
+	InState time.Duration // for how long it had been in its state when it was looked at, by the monotonic clock; since the kernel's start if it never changed
 	Since   time.Time     // when it became active, or else reached its state, by the clock; zero if that is not known
 
 	StartedAt   time.Time // when the main process was started last; zero if none was
@@ -121,13 +122,13 @@ func (u Unit) KilledByAStop() bool {
 // boot id and its clocks go on.
 const StartOfUnits = "sysinit.target"
 
-// age is for how long the unit has been in its state.
-func (u Unit) age() time.Duration {
+// monotonic is the time on the clock of systemd's monotonic stamps; zero if it cannot be read.
+func monotonic() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return 0
 	}
-	return time.Duration(now.Nano()) - u.changed
+	return time.Duration(now.Nano())
 }
 
 // Unit returns the state of a unit. One that does not exist is no error: its
@@ -138,7 +139,9 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 		if err != nil {
 			return Unit{}, err
 		}
-		return parseUnit(name, p), nil
+		u := parseUnit(name, p)
+		u.InState = max(monotonic()-u.changed, 0)
+		return u, nil
 	})
 	if err != nil {
 		return Unit{}, fmt.Errorf("read the state of %s: %w", name, err)

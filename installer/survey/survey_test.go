@@ -58,6 +58,10 @@ func (c counted) CheckPair(context.Context, state.Config, versions.Tree) error {
 func (c counted) Rescuer(context.Context) (string, int, error) {
 	return "", 0, c.read("rescuer")
 }
+func (c counted) Blockers(context.Context, transaction.Sight) ([]string, error) {
+	c.reads["blockers"]++
+	return nil, c.err
+}
 func (c counted) CheckRecovery(context.Context, systemd.Unit) *failure.Error { return nil }
 func (c counted) OwnUnits() systemd.Units                                    { c.reads["own units"]++; return systemd.Units{} }
 
@@ -79,6 +83,7 @@ func all(s *Survey, ctx context.Context) map[string]error {
 	_, unread["history"] = s.History()
 	s.Ticks()
 	_, unread["agent"] = s.Agent(ctx)
+	_, unread["delay"] = s.Delay(ctx)
 	_, unread["own units"] = s.Own(ctx)
 	_, unread["version"] = s.Version()
 	_, unread["links"] = s.Links()

@@ -65,6 +65,17 @@ func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 	}
 }
 
+// A unit that stays active without a process is down for whoever is alarmed by the metric.
+func TestAnAgentWithoutAProcessDoesNotRunByTheMetrics(t *testing.T) {
+	for sub, want := range map[string]string{"running": "1", "exited": "0"} {
+		var text strings.Builder
+		must(t, Status{Agent: AgentReport{ActiveState: new("active"), SubState: &sub}}.OpenMetrics(&text))
+		if line := "\nteleport_update_agent_running " + want + "\n"; !strings.Contains(text.String(), line) {
+			t.Errorf("active (%s): want %q in\n%s", sub, line, text.String())
+		}
+	}
+}
+
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func must(t *testing.T, err error) {
