@@ -212,6 +212,16 @@ var idleMeans = []struct {
 	{"whose last run ended well", "by a signal", ownUnit("teleport-update.service", func(u *systemd.Unit) {
 		u.ActiveState, u.Result, u.ExitedAt = "failed", "signal", noon
 	}), decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "by a signal, after runs of a clock nine hours ahead", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon.Add(9*time.Hour), noon.Add(9*time.Hour)
+		h.own["teleport-update.service"] = func(u *systemd.Unit) { u.ActiveState, u.Result, u.ExitedAt = "failed", "signal", noon }
+	}, decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "one did not begin, after runs of a clock nine hours ahead", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon.Add(9*time.Hour), noon.Add(9*time.Hour)
+		h.own["teleport-update.timer"] = func(u *systemd.Unit) {
+			u.LastTrigger, u.Triggered, u.NextTrigger = noon.Add(-time.Hour), noon.Add(-time.Hour), noon.Add(time.Minute)
+		}
+	}, decision.Failing, decision.NoRuns},
 	{"whose last run ended well", "it never began", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
 		u.LastTrigger, u.NextTrigger = noon.Add(-5*time.Hour), noon.Add(-3*time.Hour)
 	}), decision.Failing, decision.NoRuns},

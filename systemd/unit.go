@@ -139,8 +139,10 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 		if err != nil {
 			return Unit{}, err
 		}
+		now := monotonic()
+		p.setBack(time.Now(), now)
 		u := parseUnit(name, p)
-		u.InState = max(monotonic()-u.changed, 0)
+		u.InState = max(now-u.changed, 0)
 		return u, nil
 	})
 	if err != nil {

@@ -104,7 +104,11 @@ func runFailed(h *facts, f *finder) error {
 			return nil
 		}
 	}
-	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer, at %s, failed: %s", t.Ended.Format(time.RFC3339), t.Error))
+	at := ""
+	if !t.Ended.IsZero() {
+		at = ", at " + t.Ended.Format(time.RFC3339) + ","
+	}
+	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer%s failed: %s", at, t.Error))
 	return nil
 }
 
