@@ -79,9 +79,6 @@ func agentNotEnabled(h *facts, f *finder) error {
 // companionsOld tells of services that the updater never restarts: they may hold what their users need.
 func companionsOld(h *facts, f *finder) error {
 	companions, err := h.Companions()
-	if err != nil {
-		return err
-	}
 	var old, units []string
 	for _, c := range companions {
 		if a := h.c.Active(); c.Runs.Version == a.Version && (c.Runs.Edition == a.Edition || c.Runs.Edition == "") {
@@ -96,7 +93,7 @@ func companionsOld(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("version %s is active, and %s: `systemctl restart %s`", h.c.Active().Short(), strings.Join(old, ", "),
 			strings.Join(units, " ")))
 	}
-	return nil
+	return err
 }
 
 func packageLeft(h *facts, f *finder) error {
