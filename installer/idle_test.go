@@ -95,6 +95,12 @@ var idleMeans = []struct {
 	{"the agent runs", "its process ended, and its unit stays active", func(_ *testing.T, h *wellHost) {
 		h.unit.SubState, h.executes = "exited", ""
 	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "somebody froze it", func(_ *testing.T, h *wellHost) {
+		h.unit.Frozen = true
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "nobody knows its process", func(_ *testing.T, h *wellHost) {
+		h.executes = ""
+	}, decision.Unknown, decision.NotLookedAt},
 	{"the agent runs", "its start waits for another unit", func(_ *testing.T, h *wellHost) {
 		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState, h.executes = "inactive", "dead", true, time.Minute, ""
 	}, decision.Waiting, decision.AgentStarting},
@@ -284,6 +290,19 @@ func TestATimerThatIsOffIsASetting(t *testing.T) {
 		h.own["teleport-update.timer"] = change
 		if is, types := h.state(t); is != decision.Idle || !slices.Contains(types, decision.TimerOff) {
 			t.Errorf("%s: the host is %s, by %v", how, is, types)
+		}
+	}
+}
+
+// An agent that runs and that the next boot does not start is told of, also one that is enabled until then.
+func TestAnAgentThatTheNextBootDoesNotStartIsNamed(t *testing.T) {
+	for unitFile, want := range map[string]bool{
+		"enabled": false, "static": false, "disabled": true, "enabled-runtime": true, "linked": true, "linked-runtime": true,
+	} {
+		h := newWellHost(t)
+		h.unit.UnitFileState = unitFile
+		if is, types := h.state(t); is != decision.Idle || slices.Contains(types, decision.AgentNotEnabled) != want {
+			t.Errorf("%s: the host is %s, by %v; want %s: %v", unitFile, is, types, decision.AgentNotEnabled, want)
 		}
 	}
 }

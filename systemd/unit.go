@@ -40,6 +40,7 @@ type Unit struct {
 	PIDFile          string     // empty if the unit names none
 	CanReload        bool
 	NeedDaemonReload bool // the files changed since systemd read them
+	Frozen           bool // somebody keeps its processes from running (`systemctl freeze`)
 
 	Ties Ties // to other units, and to what is asked of it
 
@@ -234,6 +235,8 @@ func parseUnit(name string, p properties) Unit {
 		u.Job.path, _ = j[1].(dbus.ObjectPath)
 	}
 	u.JobPending = u.Job.ID != 0
+	freezer := property[string](p, "FreezerState")
+	u.Frozen = strings.HasPrefix(freezer, "frozen") || strings.HasPrefix(freezer, "freezing") // by itself, or with its slice
 	ended := limit(property[uint64](p, "ExecMainExitTimestampMonotonic"))
 	u.AtOnce = ended > 0 && u.changed >= ended && u.changed-ended < u.RestartDelay
 	since := "StateChangeTimestamp"

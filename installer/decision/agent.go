@@ -2,6 +2,7 @@ package decision
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"teleport-update/installer/state"
@@ -148,6 +149,9 @@ func agentOtherVersion(h *facts, f *finder) error {
 	}
 	if a.Hidden != nil {
 		return a.Hidden
+	}
+	if program == "" && a.Serves() && a.MainPID == 0 {
+		return errors.New("systemd knows no main process of it, and what it executes is not known")
 	}
 	if program == "" || a.Is(linked) {
 		return nil

@@ -70,7 +70,11 @@ func settingsUnknown(h *facts, f *finder) error {
 }
 
 func agentNotEnabled(h *facts, f *finder) error {
-	if h.blind == nil && h.agent.Serves() && h.agent.UnitFileState == "disabled" {
+	if h.blind != nil || !h.agent.Serves() {
+		return nil
+	}
+	switch h.agent.UnitFileState {
+	case "disabled", "enabled-runtime", "linked", "linked-runtime":
 		f.found(nil, "the agent runs and is not enabled: the next boot does not start it. `systemctl enable teleport`")
 	}
 	return nil

@@ -28,7 +28,7 @@ func (h *facts) stepOf(f *finder, tooLong bool) error {
 	if err != nil {
 		return err
 	}
-	if tooLong != (step == survey.Exited || delay.For > startPatience) {
+	if tooLong != (!step.Ends() || delay.For > startPatience) {
 		return nil
 	}
 	unit, shows := h.Paths().AgentUnit(), "`systemctl status teleport` shows what runs"
@@ -36,6 +36,10 @@ func (h *facts) stepOf(f *finder, tooLong bool) error {
 	case survey.Exited:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent has no process, and systemd starts it no more: its unit stays %s (%s), because of "+
 			"RemainAfterExit=: %s", a.ActiveState, a.SubState, h.advise("`systemctl restart teleport` starts it")))
+	case survey.Frozen:
+		f.found(nil, "somebody keeps the agent's processes from running (systemctl freeze): `systemctl thaw teleport` has them go on")
+	case survey.Halted:
+		f.found(nil, fmt.Sprintf("a signal has stopped the agent's process (SIGSTOP): `kill -CONT %d` has it go on", a.Process.PID))
 	case survey.Queued:
 		f.found(nonZero(a.Since), "the agent does not run: "+(&systemd.BlockedError{Unit: unit, By: delay.By}).Error())
 	case survey.Starting:

@@ -20,6 +20,8 @@ const (
 	Queued   Step = "queued"   // systemd has not begun the job that starts it
 	Starting Step = "starting" // what its unit runs before it has not ended
 	Stopping Step = "stopping"
+	Frozen   Step = "frozen" // somebody froze its unit (`systemctl freeze`)
+	Halted   Step = "halted" // its process was stopped by a signal
 )
 
 // Step is that of the agent when it was looked at.
@@ -29,6 +31,10 @@ func (a Agent) Step() Step {
 	case a.State != state.AgentRunning:
 	case a.ActiveState == "deactivating":
 		return Stopping
+	case a.Frozen:
+		return Frozen
+	case a.Process.Halted:
+		return Halted
 	case process:
 	case a.ActiveState == "activating":
 		return Starting
@@ -42,6 +48,9 @@ func (a Agent) Step() Step {
 
 // Serves reports whether the agent runs, and not only by its unit.
 func (a Agent) Serves() bool { return a.State == state.AgentRunning && a.Step() == Serving }
+
+// Ends reports whether a step ends by itself, sooner or later.
+func (s Step) Ends() bool { return s == Queued || s == Starting || s == Stopping }
 
 // Delay is for how long systemd has not come to the end of a step.
 type Delay struct {

@@ -65,13 +65,14 @@ func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 	}
 }
 
-// A unit that stays active without a process is down for whoever is alarmed by the metric.
-func TestAnAgentWithoutAProcessDoesNotRunByTheMetrics(t *testing.T) {
-	for sub, want := range map[string]string{"running": "1", "exited": "0"} {
+// A unit may stay active while the agent is down: whoever is alarmed by the metric hears of it.
+func TestAnActiveUnitOfAnAgentThatIsDownDoesNotRunByTheMetrics(t *testing.T) {
+	for condition, want := range map[decision.Type]string{decision.RestartPending: "1", decision.AgentDown: "0"} {
 		var text strings.Builder
-		must(t, Status{Agent: AgentReport{ActiveState: new("active"), SubState: &sub}}.OpenMetrics(&text))
+		r := Status{Agent: AgentReport{ActiveState: new("active")}, Conditions: []decision.Condition{{Type: condition}}}
+		must(t, r.OpenMetrics(&text))
 		if line := "\nteleport_update_agent_running " + want + "\n"; !strings.Contains(text.String(), line) {
-			t.Errorf("active (%s): want %q in\n%s", sub, line, text.String())
+			t.Errorf("with %s: want %q in\n%s", condition, line, text.String())
 		}
 	}
 }

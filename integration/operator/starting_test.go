@@ -12,8 +12,8 @@ import (
 	"teleport-update/integration/host"
 )
 
-// The unit of an agent may count as running while nobody serves: its start waits or hangs, or its process
-// has ended and the unit stays active. Such a host is never idle, and is told of with updates off, too.
+// The unit of an agent may count as running while nobody serves: its start waits or hangs, its process
+// has ended and the unit stays active, or somebody keeps it from running. Such a host is never idle, and is told of with updates off, too.
 func TestAnAgentWithoutAProcessIsNotIdle(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")
@@ -30,6 +30,10 @@ func TestAnAgentWithoutAProcessIsNotIdle(t *testing.T) {
 	}{
 		{"exited", "[Service]\nRemainAfterExit=yes\nRestart=no\n", "kill $(cat /run/teleport.pid)", "systemctl restart teleport",
 			decision.NeedsAttention, decision.AgentDown, "`systemctl restart teleport` starts it"},
+		{"running", "[Unit]\n", "systemctl freeze teleport", "systemctl thaw teleport", decision.NeedsAttention, decision.AgentDown,
+			"`systemctl thaw teleport` has them go on"},
+		{"running", "[Unit]\n", "kill -STOP $(cat /run/teleport.pid)", "kill -CONT $(cat /run/teleport.pid)", decision.NeedsAttention,
+			decision.AgentDown, "has it go on"},
 		{"dead", "[Unit]\nAfter=slow.service\n", "systemctl stop teleport; systemctl start --no-block slow teleport", "systemctl stop slow",
 			decision.Waiting, decision.AgentStarting, "waits for slow.service"},
 		{"start-pre", "[Service]\nExecStartPre=/bin/sleep infinity\nTimeoutStartSec=infinity\n", "systemctl restart --no-block teleport",
