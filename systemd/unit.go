@@ -60,7 +60,7 @@ type Unit struct {
 	AtOnce  bool          // after that end it came to its state sooner than systemd starts it again
 	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
-	InState time.Duration // for how long it had been in its state when it was looked at, by the monotonic clock; since the kernel's start if it never changed
+	InState time.Duration // for how long it was in its state when it was looked at; as long as the kernel runs if it never changed
 	Since   time.Time     // when it became active, or else reached its state, by the clock; zero if that is not known
 
 	StartedAt   time.Time // when the main process was started last; zero if none was

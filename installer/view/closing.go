@@ -50,7 +50,8 @@ var agentInDoubt = []decision.Type{decision.RecordsBroken, decision.TransactionR
 	decision.AgentDown, decision.AgentOtherVersion, decision.AgentNotStarted, decision.AgentStarting}
 
 // alwaysSaid are conditions that a person hears of after each command, though they are no faults.
-var alwaysSaid = []decision.Type{decision.AgentNotStarted, decision.AgentStarting, decision.TargetNone, decision.GroupUnknown, decision.TimerOff}
+var alwaysSaid = []decision.Type{decision.AgentNotStarted, decision.AgentStarting, decision.TargetNone, decision.GroupUnknown,
+	decision.TimerOff}
 
 // sentence begins with a capital and ends with a stop.
 func sentence(s string) string {
