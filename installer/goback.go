@@ -17,28 +17,24 @@ import (
 // healthy, only later: when somebody has started it. It looks at nothing but its arguments.
 func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 	active, last, window := c.Active(), c.Status.LastUpdate, c.Spec.Health.RollbackWindow.Std()
-	if c.Status.Unproven {
-		window = everWindow
+	within := func(since time.Time) bool {
+		age := t.i.Machine.Now().Sub(since)
+		return c.Status.Unproven || age >= 0 && age <= window // whatever a clock that was set back makes of it
 	}
 	switch {
-	case !t.i.Machine.Scheduled, u == nil, window == 0, !c.Spec.Enabled, c.Spec.Pinned:
+	case !t.i.Machine.Scheduled, u == nil, window == 0 && !c.Status.Unproven, !c.Spec.Enabled, c.Spec.Pinned:
 		return false
 	case u.Release != active, c.Status.PreviousVersion == "", c.Status.Held != nil:
 		return false
 	case c.Status.RollbackRefused.Is(c.Previous()): // it was begun, and the policy may have changed
-		age := t.i.Machine.Now().Sub(c.Status.ActiveSince)
-		return age >= 0 && age <= window
+		return within(c.Status.ActiveSince)
 	case last == nil, last.Result != state.Succeeded, last.Target != active.Version:
 		return false
 	case leftOnce(c):
 		return false
 	}
-	age := t.i.Machine.Now().Sub(last.Time)
-	return age >= 0 && age <= window
+	return within(last.Time)
 }
-
-// everWindow is longer than any version stays unproven.
-const everWindow = 100 * 365 * 24 * time.Hour
 
 // leftOnce reports whether the active version was left for the one before already. One that came back
 // and was not proven since may be left again.

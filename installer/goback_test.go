@@ -46,6 +46,9 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 		"never proven, for a month": {func(c *state.Config, _ *state.Unstable, _ *tick) {
 			c.Status.Unproven, c.Status.LastUpdate.Time = true, noon.Add(-30*24*time.Hour)
 		}, true},
+		"never proven, and a clock that was set back": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Unproven, c.Status.LastUpdate.Time = true, noon.Add(9*time.Hour)
+		}, true},
 		"never proven, and going back failed": {func(c *state.Config, _ *state.Unstable, _ *tick) {
 			c.Status.Unproven, c.Status.ActiveSince = true, noon.Add(-time.Minute)
 			c.Status.Left = &state.Left{Version: "1.1.0", Edition: version.OSS, Time: noon.Add(-time.Second)}

@@ -94,6 +94,18 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			u.ActiveState, u.SubState = "inactive", "dead"
 			*executes = ""
 		}},
+		"agent-starting": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
+			u.ActiveState, u.SubState, u.Since, u.InState = "activating", "start-pre", noon.Add(-time.Minute), time.Minute
+			*executes = ""
+		}},
+		"start-waits": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
+			u.ActiveState, u.SubState, u.JobPending, u.Since, u.InState = "inactive", "dead", true, time.Time{}, time.Hour
+			*executes = ""
+		}},
+		"no-process": {c: enabled(func(c *state.Config) { c.Spec.Enabled = false }), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
+			u.SubState = "exited"
+			*executes = ""
+		}},
 		"agent-not-started": {c: enabled(func(c *state.Config) { c.Status.Unproven = true }), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
 			u.ActiveState, u.SubState, u.UnitFileState = "inactive", "dead", "disabled"
 			*executes = ""
@@ -400,7 +412,12 @@ type seen struct {
 	units func(name string, u *systemd.Unit)
 }
 
-func (s seen) Blockers(context.Context, transaction.Sight) ([]string, error) { return nil, nil }
+func (s seen) Blockers(_ context.Context, agent transaction.Sight) ([]string, error) {
+	if agent.JobPending {
+		return []string{"cloud-final.service"}, nil
+	}
+	return nil, nil
+}
 
 func (s seen) ActiveOf(_ context.Context, units []string) ([]string, error) { return units, nil }
 

@@ -92,6 +92,31 @@ var idleMeans = []struct {
 	{"the agent runs", "a person stopped and disabled it", func(_ *testing.T, h *wellHost) {
 		h.unit.ActiveState, h.unit.SubState, h.unit.UnitFileState, h.executes = "inactive", "dead", "disabled", ""
 	}, decision.Waiting, decision.AgentNotStarted},
+	{"the agent runs", "its process ended, and its unit stays active", func(_ *testing.T, h *wellHost) {
+		h.unit.SubState, h.executes = "exited", ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "somebody froze it", func(_ *testing.T, h *wellHost) {
+		h.unit.Frozen = true
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "nobody knows its process", func(_ *testing.T, h *wellHost) {
+		h.executes = ""
+	}, decision.Unknown, decision.NotLookedAt},
+	{"the agent runs", "its start waits for another unit", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState, h.executes = "inactive", "dead", true, time.Minute, ""
+	}, decision.Waiting, decision.AgentStarting},
+	{"the agent runs", "its start waits for another unit, for long", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState, h.executes = "inactive", "dead", true, 6*time.Minute, ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "its start waits since the units were started again", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState, h.executes = "inactive", "dead", true, 24*time.Hour, ""
+		h.own[systemd.StartOfUnits] = func(u *systemd.Unit) { u.ActiveState, u.InState = "active", time.Minute }
+	}, decision.Waiting, decision.AgentStarting},
+	{"the agent runs", "a command before it hangs", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.InState, h.executes = "activating", "start-pre", 6*time.Minute, ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "its stop hangs", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.JobPending, h.unit.InState = "deactivating", "stop-sigterm", true, 6*time.Minute
+	}, decision.NeedsAttention, decision.AgentDown},
 	{"what is linked", "another version", func(_ *testing.T, h *wellHost) {
 		h.executes = "1.0.0"
 	}, decision.NeedsAttention, decision.AgentOtherVersion},
@@ -193,6 +218,16 @@ var idleMeans = []struct {
 	{"whose last run ended well", "by a signal", ownUnit("teleport-update.service", func(u *systemd.Unit) {
 		u.ActiveState, u.Result, u.ExitedAt = "failed", "signal", noon
 	}), decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "by a signal, after runs of a clock nine hours ahead", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon.Add(9*time.Hour), noon.Add(9*time.Hour)
+		h.own["teleport-update.service"] = func(u *systemd.Unit) { u.ActiveState, u.Result, u.ExitedAt = "failed", "signal", noon }
+	}, decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "one did not begin, after runs of a clock nine hours ahead", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon.Add(9*time.Hour), noon.Add(9*time.Hour)
+		h.own["teleport-update.timer"] = func(u *systemd.Unit) {
+			u.LastTrigger, u.Triggered, u.NextTrigger = noon.Add(-time.Hour), noon.Add(-time.Hour), noon.Add(time.Minute)
+		}
+	}, decision.Failing, decision.NoRuns},
 	{"whose last run ended well", "it never began", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
 		u.LastTrigger, u.NextTrigger = noon.Add(-5*time.Hour), noon.Add(-3*time.Hour)
 	}), decision.Failing, decision.NoRuns},
@@ -255,6 +290,19 @@ func TestATimerThatIsOffIsASetting(t *testing.T) {
 		h.own["teleport-update.timer"] = change
 		if is, types := h.state(t); is != decision.Idle || !slices.Contains(types, decision.TimerOff) {
 			t.Errorf("%s: the host is %s, by %v", how, is, types)
+		}
+	}
+}
+
+// An agent that runs and that the next boot does not start is told of, also one that is enabled until then.
+func TestAnAgentThatTheNextBootDoesNotStartIsNamed(t *testing.T) {
+	for unitFile, want := range map[string]bool{
+		"enabled": false, "static": false, "disabled": true, "enabled-runtime": true, "linked": true, "linked-runtime": true,
+	} {
+		h := newWellHost(t)
+		h.unit.UnitFileState = unitFile
+		if is, types := h.state(t); is != decision.Idle || slices.Contains(types, decision.AgentNotEnabled) != want {
+			t.Errorf("%s: the host is %s, by %v; want %s: %v", unitFile, is, types, decision.AgentNotEnabled, want)
 		}
 	}
 }

@@ -41,6 +41,9 @@ type Installer struct {
 	// Processes is where the kernel tells of them.
 	Processes procfs.FS
 
+	// Up is for how long the host has been up, also while it slept; nil: nobody knows.
+	Up func() time.Duration
+
 	// Started is when this run began; zero where nobody asked.
 	Started      time.Time
 	downloadTook time.Duration

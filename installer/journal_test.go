@@ -18,12 +18,14 @@ import (
 func testInstaller(t *testing.T) *Installer {
 	t.Helper()
 	root := t.TempDir()
-	return New(state.Paths{
+	i := New(state.Paths{
 		DataDir:     filepath.Join(root, "data"),
 		LinkDir:     filepath.Join(root, "bin"),
 		UnitDir:     filepath.Join(root, "units"),
 		AgentConfig: filepath.Join(root, "teleport.yaml"),
 	}, slog.New(slog.DiscardHandler))
+	i.Up = nil // a test's clock is set again and again, and no boot lies between
+	return i
 }
 
 const wholeConfig = `version: v1

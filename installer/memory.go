@@ -2,6 +2,9 @@ package installer
 
 import (
 	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -9,7 +12,20 @@ import (
 
 // ticks is what the runs of the timer remember of this boot.
 func (i *Installer) ticks() state.Ticks {
-	return state.LoadTicks(i.Machine.Host.Paths.Ticks(), i.Machine.Host.Paths.DataDir, i.Machine.BootID())
+	clock := state.Clock{Now: i.Machine.Now()}
+	if i.Up != nil {
+		clock.Up = i.Up()
+	}
+	return state.LoadTicks(i.Machine.Host.Paths.Ticks(), i.Machine.Host.Paths.DataDir, i.Machine.BootID(), clock)
+}
+
+// up is for how long this host has been up, also while it slept; zero if that cannot be read.
+func up() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // succeeded forgets what runs of the timer failed with: a person's command ended well.

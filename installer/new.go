@@ -36,6 +36,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		BuildVersion: ownVersion(),
 		MachineID:    report.MachineID,
 		Processes:    procfs.Host(),
+		Up:           up,
 		Started:      time.Now(),
 		HookLimit:    hookLimit,
 		Jitter: func(limit time.Duration) time.Duration {

@@ -58,6 +58,7 @@ func TestWhatEndsTheSpacingOfAMirrorThatFails(t *testing.T) {
 		"a reboot":                      {func(w *world) { w.boot = "another" }, true},
 		"a person":                      {func(w *world) { w.Machine.Scheduled = false }, true},
 		"a clock that jumped":           {func(w *world) { w.clock = noon.Add(-48 * time.Hour) }, true},
+		"a clock nine hours back":       {func(w *world) { w.clock = noon.Add(-7 * time.Hour) }, true},
 		"the turn of the group":         {func(w *world) { w.wants.AutoUpdate = false; w.tick(); w.wants.AutoUpdate = true }, true},
 		"a run that another keeps away": {func(w *world) { w.locked(func() { w.tick() }) }, false},
 		"find that cannot be reached":   {func(w *world) { w.status = 502; w.tick(); w.status = 200 }, false},

@@ -180,7 +180,7 @@ func (c *Conn) removeEnded(ctx context.Context, older time.Duration) {
 		if u.ActiveState != "failed" && u.SubState != "exited" {
 			continue
 		}
-		if u, err := c.Unit(ctx, u.Name); err == nil && (u.age() > older || u.changed < up.changed) {
+		if u, err := c.Unit(ctx, u.Name); err == nil && (u.InState > older || u.changed < up.changed) {
 			c.removeUnit(ctx, u.Name)
 		}
 	}

@@ -40,6 +40,7 @@ type Unit struct {
 	PIDFile          string     // empty if the unit names none
 	CanReload        bool
 	NeedDaemonReload bool // the files changed since systemd read them
+	Frozen           bool // somebody keeps its processes from running (`systemctl freeze`)
 
 	Ties Ties // to other units, and to what is asked of it
 
@@ -59,6 +60,7 @@ type Unit struct {
 	AtOnce  bool          // after that end it came to its state sooner than systemd starts it again
 	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
+	InState time.Duration // for how long it was in its state when it was looked at; as long as the kernel runs if it never changed
 	Since   time.Time     // when it became active, or else reached its state, by the clock; zero if that is not known
 
 	StartedAt   time.Time // when the main process was started last; zero if none was
@@ -121,13 +123,13 @@ func (u Unit) KilledByAStop() bool {
 // boot id and its clocks go on.
 const StartOfUnits = "sysinit.target"
 
-// age is for how long the unit has been in its state.
-func (u Unit) age() time.Duration {
+// monotonic is the time on the clock of systemd's monotonic stamps; zero if it cannot be read.
+func monotonic() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return 0
 	}
-	return time.Duration(now.Nano()) - u.changed
+	return time.Duration(now.Nano())
 }
 
 // Unit returns the state of a unit. One that does not exist is no error: its
@@ -138,7 +140,11 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 		if err != nil {
 			return Unit{}, err
 		}
-		return parseUnit(name, p), nil
+		now := monotonic()
+		p.setBack(time.Now(), now)
+		u := parseUnit(name, p)
+		u.InState = max(now-u.changed, 0)
+		return u, nil
 	})
 	if err != nil {
 		return Unit{}, fmt.Errorf("read the state of %s: %w", name, err)
@@ -229,6 +235,8 @@ func parseUnit(name string, p properties) Unit {
 		u.Job.path, _ = j[1].(dbus.ObjectPath)
 	}
 	u.JobPending = u.Job.ID != 0
+	freezer := property[string](p, "FreezerState")
+	u.Frozen = strings.HasPrefix(freezer, "frozen") || strings.HasPrefix(freezer, "freezing") // by itself, or with its slice
 	ended := limit(property[uint64](p, "ExecMainExitTimestampMonotonic"))
 	u.AtOnce = ended > 0 && u.changed >= ended && u.changed-ended < u.RestartDelay
 	since := "StateChangeTimestamp"

@@ -53,6 +53,16 @@ func TestParseUnit(t *testing.T) {
 	}
 }
 
+func TestAFrozenUnitIsToldFromOneThatIsThawed(t *testing.T) {
+	for state, want := range map[string]bool{
+		"": false, "running": false, "thawing": false, "freezing": true, "frozen": true, "frozen-by-parent": true, "freezing-by-parent": true,
+	} {
+		if u := parseUnit("teleport.service", variants(map[string]any{"FreezerState": state})); u.Frozen != want {
+			t.Errorf("%q: frozen %v; want %v", state, u.Frozen, want)
+		}
+	}
+}
+
 // The times are those of a stop that killed an agent, and of one that was killed until
 // systemd gave it up.
 func TestAStopIsToldFromALimitOfStarts(t *testing.T) {

@@ -294,7 +294,7 @@ func runDir(dataDir string) string {
 	}
 	boot := procfs.BootID()
 	if dataDir != layout.DataDir && state.LoadTicks(filepath.Join(layout.RunDir, "ticks.json"), dataDir,
-		boot) == (state.Ticks{DataDir: dataDir, BootID: boot}) {
+		boot, state.Clock{}) == (state.Ticks{DataDir: dataDir, BootID: boot}) {
 		return ""
 	}
 	return layout.RunDir

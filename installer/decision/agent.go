@@ -2,6 +2,7 @@ package decision
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"teleport-update/installer/state"
@@ -67,6 +68,8 @@ func agentDown(h *facts, f *finder) error {
 	enabled := a.UnitFileState == "enabled"
 	switch {
 	case h.crashing():
+	case a.State == state.AgentRunning:
+		return h.stepOf(f, true)
 	case a.State == state.AgentFailing:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent of version %s fails (%s, %s): %s", h.c.Active().Short(), orUnknown(a.ActiveState),
 			orUnknown(a.SubState), backTo(PreviousToGoBackTo(h.Survey, h.c))))
@@ -119,7 +122,7 @@ func unitOverruled(h *facts, f *finder) error {
 	case a.State == state.AgentUnknown:
 		return nil // there is no systemd
 	case a.LoadState == "masked":
-		if a.State == state.AgentRunning { // else another check tells of a person's wish
+		if a.Serves() { // else another check tells of a person's wish
 			f.found(nil, "the agent runs, and its next start would fail: "+h.masked())
 		}
 		return nil
@@ -146,6 +149,9 @@ func agentOtherVersion(h *facts, f *finder) error {
 	}
 	if a.Hidden != nil {
 		return a.Hidden
+	}
+	if program == "" && a.Serves() && a.MainPID == 0 {
+		return errors.New("systemd knows no main process of it, and what it executes is not known")
 	}
 	if program == "" || a.Is(linked) {
 		return nil

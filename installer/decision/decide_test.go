@@ -50,6 +50,8 @@ func TestDecide(t *testing.T) {
 		{name: "a new target is not held up by the failure of another", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.3", version.OSS, true), want: Switch},
 		{name: "a person does not wait for the back-off", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), now: true, want: Switch},
 		{name: "a next attempt beyond the longest delay is a clock that jumped", spec: active, status: failed("15.1.2", 15*24*time.Hour), answer: wants("15.1.2", version.OSS, true), want: Switch},
+		{name: "nor is one that a clock nine hours ahead has set", spec: active, status: failed("15.1.2", 11*time.Hour), answer: wants("15.1.2", version.OSS, true), want: Switch},
+		{name: "a clock that was set back a little holds nothing up for long", spec: active, status: failed("15.1.2", 125*time.Minute), answer: wants("15.1.2", version.OSS, true), reason: "failed 2 times"},
 		{name: "a cluster that names no version wants no change", spec: active, status: oss, now: true, reason: "names no version"},
 		{name: "nothing is active yet", spec: state.Spec{Enabled: true}, answer: wants("15.1.1", version.OSS, true), want: Switch},
 	} {

@@ -70,7 +70,11 @@ func settingsUnknown(h *facts, f *finder) error {
 }
 
 func agentNotEnabled(h *facts, f *finder) error {
-	if h.blind == nil && h.agent.State == state.AgentRunning && h.agent.UnitFileState == "disabled" {
+	if h.blind != nil || !h.agent.Serves() {
+		return nil
+	}
+	switch h.agent.UnitFileState {
+	case "disabled", "enabled-runtime", "linked", "linked-runtime":
 		f.found(nil, "the agent runs and is not enabled: the next boot does not start it. `systemctl enable teleport`")
 	}
 	return nil
@@ -79,9 +83,6 @@ func agentNotEnabled(h *facts, f *finder) error {
 // companionsOld tells of services that the updater never restarts: they may hold what their users need.
 func companionsOld(h *facts, f *finder) error {
 	companions, err := h.Companions()
-	if err != nil {
-		return err
-	}
 	var old, units []string
 	for _, c := range companions {
 		if a := h.c.Active(); c.Runs.Version == a.Version && (c.Runs.Edition == a.Edition || c.Runs.Edition == "") {
@@ -96,7 +97,7 @@ func companionsOld(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("version %s is active, and %s: %s", h.c.Active().Short(), strings.Join(old, ", "),
 			h.adviseRestartOf(units, "`systemctl restart %s`")))
 	}
-	return nil
+	return err
 }
 
 func packageLeft(h *facts, f *finder) error {

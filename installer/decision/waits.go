@@ -37,6 +37,8 @@ func waits() []Check {
 			"than an hour so far", follows, findUnreachable},
 		{AgentNotStarted, Busy, Waiting, "agent", "the agent does not run, and nothing starts it: it was not started yet, or a " +
 			"person stopped, disabled or masked it", settled | active, agentNotStarted},
+		{AgentStarting, Busy, Waiting, "agent", "the agent does not serve yet: systemd is about to start it, or is stopping it",
+			settled | active, agentStarting},
 		{UpdateWaits, Busy, Waiting, "target", "the cluster wants another version; a run of the timer switches to it once it is " +
 			"this host's turn", follows, updateWaits},
 		{TargetUnknown, Busy, Waiting, "target", "the cluster has not named a version yet", follows, targetUnknown},
@@ -102,7 +104,11 @@ func runFailed(h *facts, f *finder) error {
 			return nil
 		}
 	}
-	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer, at %s, failed: %s", t.Ended.Format(time.RFC3339), t.Error))
+	at := ""
+	if !t.Ended.IsZero() {
+		at = ", at " + t.Ended.Format(time.RFC3339) + ","
+	}
+	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer%s failed: %s", at, t.Error))
 	return nil
 }
 

@@ -216,6 +216,8 @@ func (r *Refused) Is(t version.Release) bool {
 const (
 	firstRetry = time.Hour
 	lastRetry  = 14 * 24 * time.Hour
+	// retrySlack is by how much a clock may be set back without that.
+	retrySlack = 10 * time.Minute
 	// attemptWithin is how long after an attempt is due it is expected.
 	attemptWithin = 24 * time.Hour
 	// interruptions of one version that count together as one failure.
@@ -320,14 +322,14 @@ func (f *Failed) Kept(now time.Time) bool {
 }
 
 // BackingOff reports whether a release failed and is not due yet. A next attempt
-// further off than the longest delay comes from a clock that jumped, and counts
+// further off than its delay comes from a clock that jumped, and counts
 // as due.
 func (f *Failed) BackingOff(r version.Release, now time.Time) bool {
 	if !f.is(r) {
 		return false
 	}
 	left := f.NextAttempt.Sub(now)
-	return left > 0 && left <= lastRetry
+	return left > 0 && left <= retryDelay(f.Attempts)+retrySlack
 }
 
 // Returned is a version that the host came to and left for the one before within an hour, as

@@ -17,6 +17,9 @@ import (
 type Ticks struct {
 	DataDir string `json:"data_dir"` // whose ticks these are
 	BootID  string `json:"boot_id"`
+	// Booted is when the host booted, by the clock that the other times are of; zero if nobody
+	// knows.
+	Booted time.Time `json:"booted,omitzero"`
 	// Unreachable is set while find cannot be reached.
 	Unreachable *Unreachable `json:"unreachable,omitempty"`
 	Failing     *Failing     `json:"failing,omitempty"`
@@ -99,14 +102,15 @@ type Unstable struct {
 }
 
 // LoadTicks returns what the runs of the timer remember for a data folder and a boot:
-// nothing where another wrote it, or it cannot be read.
-func LoadTicks(path, dataDir, bootID string) Ticks {
+// nothing where another wrote it, or it cannot be read. Its times are by the clock as it is now.
+func LoadTicks(path, dataDir, bootID string, clock Clock) Ticks {
 	var t Ticks
 	known := path != "" && bootID != "" && load(path, &t)
-	if known && t.DataDir == dataDir && t.BootID == bootID {
-		return t
+	if !known || t.DataDir != dataDir || t.BootID != bootID {
+		t = Ticks{DataDir: dataDir, BootID: bootID}
 	}
-	return Ticks{DataDir: dataDir, BootID: bootID}
+	t.follow(clock)
+	return t
 }
 
 // Save writes them, if there is a place for them. They are not synced: /run is in

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,7 +16,8 @@ type Companion struct {
 }
 
 // Companions are the services, beside the agent's and the updater's own, that execute programs of the
-// store, by their names. It reads what each process executes, so runs of the timer do without it.
+// store, by their names. It reads what each process executes, so runs of the timer do without it. With an
+// error there may be more than it returns: a service could not be looked at.
 func (s *Survey) Companions() ([]Companion, error) {
 	return s.companions.get(func() (all []Companion, err error) {
 		executables, err := s.from.Processes.Executables()
@@ -24,16 +26,19 @@ func (s *Survey) Companions() ([]Companion, error) {
 		}
 		for _, e := range executables {
 			release, ours := s.from.Store.ReleaseOf(e.Path)
-			if e.Hidden != nil || !ours {
+			if e.Hidden == nil && !ours {
 				continue
 			}
 			unit := s.from.Processes.ServiceOf(e.PID)
-			if unit == "" || unit == s.from.Paths.AgentUnit() || strings.HasPrefix(unit, "teleport-update") {
-				continue
+			switch {
+			case unit == "" || unit == s.from.Paths.AgentUnit() || strings.HasPrefix(unit, "teleport-update"):
+			case ours:
+				all = append(all, Companion{unit, e.PID, release})
+			case err == nil:
+				err = fmt.Errorf("what %s executes: %w", unit, e.Hidden)
 			}
-			all = append(all, Companion{unit, e.PID, release})
 		}
 		slices.SortFunc(all, func(a, b Companion) int { return strings.Compare(a.Unit, b.Unit) })
-		return all, nil
+		return all, err
 	})
 }

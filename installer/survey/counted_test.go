@@ -55,6 +55,10 @@ func (c counted) Unit(_ context.Context, name string) (systemd.Unit, error) {
 	return systemd.Unit{Name: name}, c.read(name)
 }
 
+func (c counted) Blockers(context.Context, transaction.Sight) ([]string, error) {
+	return nil, c.read("blockers")
+}
+
 func (c counted) Close() { c.reads["close"]++ }
 
 func (c counted) Problems(versions.Tree) ([]string, error) {

@@ -33,6 +33,8 @@ type StateFiles interface {
 type Manager interface {
 	Look(context.Context) (transaction.Sight, error)
 	Unit(ctx context.Context, name string) (systemd.Unit, error)
+	// Blockers are units that a job of the agent's waits for.
+	Blockers(context.Context, transaction.Sight) ([]string, error)
 	Close()
 }
 
@@ -88,6 +90,7 @@ type Survey struct {
 	history    part[state.History]
 	manager    part[Manager]
 	agent      part[Agent]
+	delay      part[Delay]
 	units      map[string]*part[systemd.Unit]
 	version    part[Version]
 	links      part[[]string]

@@ -14,6 +14,7 @@ import (
 
 	"teleport-update/internal/executable"
 	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
 )
 
 // answer is what a survey says of one part.
@@ -35,6 +36,8 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("ticks", s.Ticks(), nil)
 	agent, err := s.Agent(ctx)
 	add("agent", agent, err)
+	delay, err := s.Delay(ctx)
+	add("delay", delay, err)
 	own, err := s.Own(ctx)
 	add("own units", own, err)
 	recovery, err := s.Recovery(ctx)
@@ -97,7 +100,8 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	s.Close()
 	want := map[string]int{}
 	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "links", "starts", "next start", "database there",
-		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service"} {
+		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
+		systemd.StartOfUnits} {
 		want[source] = 1
 	}
 	if !maps.Equal(c.reads, want) {
@@ -117,8 +121,9 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"config", broken, []string{"config", "links", "pair", "starts", "version"}},
 		{"journal", broken, []string{"journal"}},
 		{"history", broken, []string{"history"}},
-		{"connect", broken, []string{"agent", "next start", "own units", "pair", "recovery", "starts", "starts again"}},
-		{"agent", broken, []string{"agent", "next start", "pair", "starts"}},
+		{"connect", broken, []string{"agent", "delay", "next start", "own units", "pair", "recovery", "starts", "starts again"}},
+		{"agent", broken, []string{"agent", "delay", "next start", "pair", "starts"}},
+		{systemd.StartOfUnits, broken, []string{"delay"}},
 		{"teleport-update.timer", broken, []string{"own units", "recovery"}},
 		{"teleport-update.service", broken, []string{"own units", "recovery"}},
 		{"teleport-update-recover.service", broken, []string{"own units", "recovery"}},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"teleport-update/installer/state"
 	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -80,7 +79,7 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if why := s.from.Place.CheckStarts(a.Unit, v.Tree); why != nil || a.State != state.AgentRunning {
+		if why := s.from.Place.CheckStarts(a.Unit, v.Tree); why != nil || !a.Serves() {
 			return why, nil
 		}
 		// What an agent lacks that does not run, the advice to start it says.

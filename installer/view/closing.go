@@ -47,10 +47,11 @@ func (r Status) has(types ...decision.Type) bool {
 // agentInDoubt are conditions with which nobody can say that the agent runs the
 // version.
 var agentInDoubt = []decision.Type{decision.RecordsBroken, decision.TransactionRunning, decision.TransactionOpen, decision.AgentUnstable,
-	decision.AgentDown, decision.AgentOtherVersion, decision.AgentNotStarted}
+	decision.AgentDown, decision.AgentOtherVersion, decision.AgentNotStarted, decision.AgentStarting}
 
 // alwaysSaid are conditions that a person hears of after each command, though they are no faults.
-var alwaysSaid = []decision.Type{decision.AgentNotStarted, decision.TargetNone, decision.GroupUnknown, decision.TimerOff}
+var alwaysSaid = []decision.Type{decision.AgentNotStarted, decision.AgentStarting, decision.TargetNone, decision.GroupUnknown,
+	decision.TimerOff}
 
 // sentence begins with a capital and ends with a stop.
 func sentence(s string) string {

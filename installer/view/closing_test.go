@@ -18,6 +18,7 @@ func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
 	}{
 		"well":                    {nil, false, runs + "The timer follows the cluster, and looks every ten minutes."},
 		"not started":             {one(decision.AgentNotStarted, decision.Busy, "write its configuration"), true, installed + "Write its configuration."},
+		"is stopped":              {one(decision.AgentStarting, decision.Busy, "the agent is being stopped"), false, installed + "The agent is being stopped."},
 		"restart pending":         {one(decision.RestartPending, decision.Fault, "the agent differs"), false, runs + "The agent differs."},
 		"pinned":                  {one(decision.HostPinned, decision.Setting, "x"), false, runs + "The host stays on it until `teleport-update unpin`."},
 		"held":                    {one(decision.HostHeld, decision.Setting, "the host is held"), false, runs + "The host is held."},

@@ -31,7 +31,8 @@ func (r Status) OpenMetrics(w io.Writer) error {
 		"running", textOr(r.Agent.Version, ""), "previous", textOr(r.VersionPrevious, ""))
 	m.gauge("teleport_update_enabled", "Whether updates are enabled.", boolean(r.UpdatesEnabled))
 	if r.Agent.ActiveState != nil {
-		m.gauge("teleport_update_agent_running", "Whether the agent's unit is active.", boolean(*r.Agent.ActiveState == "active"))
+		m.gauge("teleport_update_agent_running", "Whether the agent's unit is active, and no condition says that the agent is down.",
+			boolean(*r.Agent.ActiveState == "active" && !r.has(decision.AgentDown)))
 	}
 	if r.Agent.Restarts != nil {
 		m.gauge("teleport_update_agent_restarts", "Restarts by systemd since somebody started the agent.", strconv.Itoa(*r.Agent.Restarts))

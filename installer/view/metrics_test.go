@@ -65,6 +65,18 @@ func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 	}
 }
 
+// A unit may stay active while the agent is down: whoever is alarmed by the metric hears of it.
+func TestAnActiveUnitOfAnAgentThatIsDownDoesNotRunByTheMetrics(t *testing.T) {
+	for condition, want := range map[decision.Type]string{decision.RestartPending: "1", decision.AgentDown: "0"} {
+		var text strings.Builder
+		r := Status{Agent: AgentReport{ActiveState: new("active")}, Conditions: []decision.Condition{{Type: condition}}}
+		must(t, r.OpenMetrics(&text))
+		if line := "\nteleport_update_agent_running " + want + "\n"; !strings.Contains(text.String(), line) {
+			t.Errorf("with %s: want %q in\n%s", condition, line, text.String())
+		}
+	}
+}
+
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func must(t *testing.T, err error) {

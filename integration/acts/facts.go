@@ -41,7 +41,7 @@ var keepFromStarting = []string{
 var facts = []fact{
 	{"the agent does not run", func(_ *trial, o observation) string {
 		return o.when(o.down(), "the agent's unit is "+o["agent.ActiveState"])
-	}, []string{"idle"}, []string{"agent_down", "agent_not_started", "agent_unstable"}},
+	}, []string{"idle"}, []string{"agent_down", "agent_not_started", "agent_starting", "agent_unstable"}},
 	{"the agent should run and does not", func(_ *trial, o observation) string {
 		should := o["agent.UnitFileState"] == "enabled" && o["agent.LoadState"] == "loaded"
 		return o.when(o.down() && should, "the agent is enabled and its unit is "+o["agent.ActiveState"])

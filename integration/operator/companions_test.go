@@ -44,6 +44,12 @@ func TestAServiceThatExecutesTheVersionBeforeIsNamed(t *testing.T) {
 	if r.State != decision.Idle {
 		t.Errorf("the host is %s: %s", r.State, r.Explanation)
 	}
+	// Who may not look at the processes of other services says so.
+	s.Try("systemd-run", "--wait", "--quiet", "--property=CapabilityBoundingSet=~CAP_SYS_PTRACE", "--property=StandardOutput=file:/run/said",
+		updater, "verify")
+	if said := s.Read("/run/said"); !strings.Contains(said, "??   other services: other services could not be looked at: what ") {
+		t.Errorf("without the right to look, verify says\n%s", said)
+	}
 	s.Must(strings.Fields(command)...)
 	if got := told(s.Status()); got != "" {
 		t.Errorf("after %s status says %s", command, got)

@@ -177,7 +177,7 @@ func (a *attempt) backsOff(r Release) bool {
 		return false
 	}
 	left := f.Next - a.Clock
-	return left > 0 && left <= lastRetry // further off: a clock jumped
+	return left > 0 && left <= retryDelay(f.Attempts)+10*time.Minute // further off: a clock jumped
 }
 
 // failureOf is what is remembered of a release that failed.

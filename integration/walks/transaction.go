@@ -130,12 +130,15 @@ func (a *attempt) fail(b Build) {
 		}
 	}
 	a.FailedBefore = before
-	delay := lastRetry
-	if f.Attempts < 10 {
-		delay = min(delay, time.Hour<<(f.Attempts-1))
-	}
-	f.Next = a.Clock + delay
+	f.Next = a.Clock + retryDelay(f.Attempts)
 	a.Failed, a.Interrupted = &f, nil
+}
+
+func retryDelay(attempts int) time.Duration {
+	if attempts < 10 {
+		return min(lastRetry, time.Hour<<(attempts-1))
+	}
+	return lastRetry
 }
 
 // commit is the transaction itself. Cut off, it is undone or done, nothing between.

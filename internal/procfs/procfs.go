@@ -43,6 +43,7 @@ type Process struct {
 	ID
 	Parent int
 	Exe    string // the file that it executes, as the kernel names it
+	Halted bool   // a signal stopped it, and none had it go on (SIGSTOP)
 }
 
 // deleted is what the kernel appends to the name of a file that lost it.
@@ -74,7 +75,7 @@ func (f FS) Process(pid int) *Process {
 	if len(fields) < 20 {
 		return nil
 	}
-	p := Process{ID: ID{PID: pid}}
+	p := Process{ID: ID{PID: pid}, Halted: fields[0] == "T"}
 	p.Parent, _ = strconv.Atoi(fields[1])
 	p.Start, _ = strconv.ParseUint(fields[19], 10, 64)
 	// The dead execute nothing.

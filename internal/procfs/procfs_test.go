@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -80,6 +81,25 @@ func TestAProcessIsKnownByWhatItExecutes(t *testing.T) {
 	}
 	if p == nil || !p.CameFrom(dir) {
 		t.Errorf("process %+v; want one that came from there, though its executable is deleted", p)
+	}
+}
+
+func TestAProcessThatASignalStoppedIsHalted(t *testing.T) {
+	_, program := versionDir(t)
+	child := startProcess(t, program).Process
+	for _, c := range []struct {
+		signal syscall.Signal
+		halted bool
+	}{{syscall.SIGCONT, false}, {syscall.SIGSTOP, true}, {syscall.SIGCONT, false}} {
+		if err := child.Signal(c.signal); err != nil {
+			t.Fatal(err)
+		}
+		for { // until the kernel has it so
+			if p := Host().Process(child.Pid); p != nil && p.Halted == c.halted {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 

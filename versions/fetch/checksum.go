@@ -3,6 +3,7 @@ package fetch
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"teleport-update/versions"
@@ -26,10 +27,15 @@ func (e *ChecksumError) Error() string {
 		e.URL, e.Want, e.Got)
 }
 
-// parseChecksum reads a checksum file: 64 hex digits in either case, then the
-// end or anything that is not one more letter or digit (a SHA-512, say).
-func parseChecksum(data []byte) (string, error) {
+// parseChecksum reads the checksum file of a tarball: 64 hex digits in either case, then the
+// end or anything that is not one more letter or digit (a SHA-512, say). Of a list, as sha256sum writes
+// it for several files, the line with the tarball's name counts, and the first one if none has it: mirrors
+// have tarballs under other names.
+func parseChecksum(data []byte, tarball string) (string, error) {
 	text := string(data)
+	if digest, listed := inList(text, tarball); listed {
+		return digest, nil
+	}
 	digest := strings.ToLower(text[:min(len(text), 64)])
 	if !versions.IsDigest(digest) {
 		return "", fmt.Errorf("the checksum file does not begin with a SHA-256 (64 hex digits) but with %.40q%s", text, describeChecksum(text))
@@ -38,6 +44,29 @@ func parseChecksum(data []byte) (string, error) {
 		return "", errors.New("the checksum file begins with more than 64 hex digits; only SHA-256 is taken")
 	}
 	return digest, nil
+}
+
+// inList returns the digest of a file in a list that begins with a digest.
+func inList(text, name string) (digest string, ok bool) {
+	for line := range strings.Lines(text) {
+		digest, file, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		digest = strings.ToLower(digest)
+		if !versions.IsDigest(digest) {
+			return "", false
+		}
+		if file, marked := cutMark(file); marked && path.Base(file) == name {
+			return digest, true
+		}
+	}
+	return "", false
+}
+
+// cutMark takes away what sha256sum writes before a name: a space, or an asterisk for a binary file.
+func cutMark(file string) (name string, ok bool) {
+	if name, ok = strings.CutPrefix(file, " "); ok {
+		return name, true
+	}
+	return strings.CutPrefix(file, "*")
 }
 
 func isAlphanumeric(c byte) bool {

@@ -6,29 +6,33 @@ import (
 )
 
 func TestParseChecksum(t *testing.T) {
-	digest := digestHex([]byte("x"))
+	digest, other := digestHex([]byte("x")), digestHex([]byte("another file"))
 	for name, tc := range map[string]struct {
 		in string
 		ok bool
 	}{
-		"as sha256sum writes it":    {digest + "  teleport.tar.gz\n", true},
-		"in binary mode":            {digest + " *teleport.tar.gz\n", true},
-		"the digest alone":          {digest, true},
-		"the digest and a line end": {digest + "\r\n", true},
-		"in capitals":               {strings.ToUpper(digest) + "\n", true},
-		"followed by anything":      {digest + ", signed by somebody\x00\xff", true},
-		"nothing":                   {"", false},
-		"too short":                 {digest[:63], false},
-		"too short and a name":      {digest[:62] + "  teleport.tar.gz", false},
-		"a SHA-512":                 {digest + digest + "\n", false},
-		"one digit too many":        {digest + "0\n", false},
-		"the name first":            {"SHA256 (teleport.tar.gz) = " + digest, false},
-		"a space first":             {" " + digest, false},
-		"a byte order mark first":   {"\ufeff" + digest, false},
-		"a web page":                {"<!DOCTYPE html>" + strings.Repeat(" ", 100), false},
-		"not hex":                   {strings.Repeat("g", 64), false},
+		"as sha256sum writes it":               {digest + "  teleport.tar.gz\n", true},
+		"in binary mode":                       {digest + " *teleport.tar.gz\n", true},
+		"the digest alone":                     {digest, true},
+		"the digest and a line end":            {digest + "\r\n", true},
+		"in capitals":                          {strings.ToUpper(digest) + "\n", true},
+		"followed by anything":                 {digest + ", signed by somebody\x00\xff", true},
+		"a list that begins with another file": {other + "  teleport.deb\n" + digest + "  teleport.tar.gz\n", true},
+		"a list of files in folders":           {other + "  ./arm64/teleport.deb\r\n" + digest + " *./amd64/teleport.tar.gz\r\n", true},
+		"a list without its name":              {digest + "  linux-amd64.tar.gz\n" + other + "  linux-arm64.tar.gz\n", true},
+		"a list, and a comment in it":          {digest + "  other.tar.gz\n# old ones\n" + other + "  teleport.tar.gz\n", true},
+		"nothing":                              {"", false},
+		"too short":                            {digest[:63], false},
+		"too short and a name":                 {digest[:62] + "  teleport.tar.gz", false},
+		"a SHA-512":                            {digest + digest + "\n", false},
+		"one digit too many":                   {digest + "0\n", false},
+		"the name first":                       {"SHA256 (teleport.tar.gz) = " + digest, false},
+		"a space first":                        {" " + digest, false},
+		"a byte order mark first":              {"\ufeff" + digest, false},
+		"a web page":                           {"<!DOCTYPE html>" + strings.Repeat(" ", 100), false},
+		"not hex":                              {strings.Repeat("g", 64), false},
 	} {
-		got, err := parseChecksum([]byte(tc.in))
+		got, err := parseChecksum([]byte(tc.in), "teleport.tar.gz")
 		if (err == nil) != tc.ok || tc.ok && got != digest {
 			t.Errorf("%s: %q, %v; want it taken: %v", name, got, err, tc.ok)
 		}
@@ -66,7 +70,7 @@ func TestAChecksumInAnotherFormIsNamed(t *testing.T) {
 		"noise":                   {"noise noise", `"noise noise"`},
 		"one byte":                {"a", `"a"`},
 	} {
-		_, err := parseChecksum([]byte(tc.in))
+		_, err := parseChecksum([]byte(tc.in), "teleport.tar.gz")
 		if err == nil || !strings.Contains(err.Error(), "does not begin with a SHA-256 (64 hex digits)") || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v; want %q", name, err, tc.says)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"time"
 
 	"teleport-update/internal/webclient"
@@ -103,7 +104,7 @@ func (m mirror) checksum(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	digest, err := parseChecksum(data)
+	digest, err := parseChecksum(data, path.Base(m.url.Path))
 	if err != nil {
 		return "", unusable("%s: %v", at.name, err)
 	}

@@ -1,0 +1,73 @@
+package state
+
+import "time"
+
+// Clock is what the clock says, and what tells whether somebody set it. The zero Clock: nobody knows.
+type Clock struct {
+	Now time.Time
+	Up  time.Duration // since the boot, also while the host slept; zero: not known
+}
+
+// clockSlack is by how much times may disagree without a clock that was set: they are written
+// in whole seconds.
+const clockSlack = 2 * time.Second
+
+// follow moves the times of this boot along with a clock that was set since they were written: one that a
+// host got with the boot may be off by years, and a time that lies ahead would hide what came
+// after it. What lies ahead all the same did not end well then, for all one knows.
+func (t *Ticks) follow(c Clock) {
+	if c.Now.IsZero() {
+		return
+	}
+	if c.Up > 0 {
+		booted := c.Now.Add(-c.Up).UTC().Round(time.Second)
+		if moved := booted.Sub(t.Booted); !t.Booted.IsZero() && moved.Abs() > clockSlack {
+			t.move(moved)
+		}
+		t.Booted = booted
+	}
+	latest := c.Now.Add(clockSlack)
+	for _, at := range []*time.Time{&t.Ended, &t.Good} {
+		if at.After(latest) {
+			*at = time.Time{}
+		}
+	}
+	if f := t.Failing; f != nil && f.Last.After(latest) {
+		f.NextAttempt = time.Time{} // it is as far ahead
+	}
+	for _, at := range t.findings() {
+		if at.After(latest) {
+			*at = c.Now.UTC().Truncate(time.Second)
+		}
+	}
+}
+
+// findings are when runs found what still is so.
+func (t *Ticks) findings() (all []*time.Time) {
+	if u := t.Unreachable; u != nil {
+		all = append(all, &u.Since)
+	}
+	if f := t.Failing; f != nil {
+		all = append(all, &f.First, &f.Last)
+	}
+	if u := t.Unstable; u != nil {
+		all = append(all, &u.Since, &u.Last)
+	}
+	return all
+}
+
+// move moves all times that are known.
+func (t *Ticks) move(by time.Duration) {
+	all := append(t.findings(), &t.Ended, &t.Good)
+	if t.Failing != nil {
+		all = append(all, &t.Failing.NextAttempt)
+	}
+	if t.Waiting != nil {
+		all = append(all, &t.Waiting.Until)
+	}
+	for _, at := range all {
+		if !at.IsZero() {
+			*at = at.Add(by)
+		}
+	}
+}
