@@ -217,6 +217,13 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	for _, p := range procfs.Host().Group(u.ControlGroup) {
 		s.Group = append(s.Group, p.PID)
 	}
+	if u.JobPending {
+		verb, err := a.JobVerb(ctx, u.Job)
+		if errors.Is(err, systemd.ErrBroken) {
+			return Sight{}, err
+		}
+		s.StopPending = verb == systemd.VerbStop
+	}
 	return s, nil
 }
 
