@@ -104,6 +104,8 @@ type Sight struct {
 	Main, Serving procfs.Process
 	// Group are all processes of the agent's control group.
 	Group []int
+	// StopPending: a stop was asked for, and has not ended.
+	StopPending bool
 }
 
 // mainFrom reports whether the main process executes a program of a folder.
@@ -180,6 +182,9 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger, progress func
 	}
 	if err != nil {
 		return nil, err
+	}
+	conn.Waits = func(blocked *systemd.BlockedError) {
+		log.Info("systemd finishes jobs of other units first", "unit", blocked.Unit, "waits_for", strings.Join(blocked.By, ", "))
 	}
 	return &realAgent{Conn: conn, log: log, progress: progress, unit: unit}, nil
 }

@@ -5,9 +5,12 @@ package recovery
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
 )
@@ -70,4 +73,56 @@ func TestAUnitThatStartsSlowlyHoldsUpNoChange(t *testing.T) {
 	s.Must(updater, "rollback")
 	s.Serves("1.0.0")
 	s.Closed()
+}
+
+// An updater that is killed while the stop that it asked for waits, or goes on, leaves a stop that systemd brings to
+// its end: no agent that still serves then was left alone.
+func TestAnUpdaterThatIsKilledWhileTheAgentIsToStop(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		slow  func(s *scene)
+		stops string // the unit that is being stopped
+		peace bool
+	}{
+		{"the stop waits", func(s *scene) { s.hasSidecar(5) }, "sidecar", true},
+		{"the stop goes on", func(s *scene) {
+			s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nExecStop=/bin/sleep 5\n")
+			s.Must("systemctl", "daemon-reload")
+		}, "teleport", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSlowScene(t)
+			s.RecoversKilled()
+			tc.slow(s)
+			before := s.Seen()
+			rollback := s.Background(host.Command{Args: []string{updater, "rollback"}})
+			host.Wait(t, patience, func() error {
+				if got := s.Show(tc.stops+".service", "ActiveState"); got != "deactivating" {
+					return fmt.Errorf("%s is %s", tc.stops, got)
+				}
+				return nil
+			})
+			s.Signals(syscall.SIGKILL)
+			if _, err := rollback.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			host.Wait(t, patience, func() error {
+				if phase := s.Phase(); phase != "" {
+					return fmt.Errorf("the transaction is open: %s", phase)
+				}
+				if jobs := s.Must("systemctl", "list-jobs"); !strings.Contains(jobs, "No jobs") {
+					return fmt.Errorf("systemd is not through:\n%s", jobs)
+				}
+				return nil
+			})
+			s.Serves("1.1.0")
+			s.Closed()
+			if got := before.Became(s.Seen()); (got == scenes.InPeace) != tc.peace {
+				t.Errorf("the agent was %s", got)
+			}
+			if r := s.Status(); r.State == decision.NeedsAttention || r.FailedVersion != nil {
+				t.Errorf("status: %s, failed %s", r.State, scenes.Text(r.FailedVersion))
+			}
+		})
+	}
 }
