@@ -93,7 +93,7 @@ type queue struct {
 	begun    time.Time     // zero: the job does not wait
 	patience time.Duration // with what it waits for now
 	since    time.Time     // it has been that long
-	told     bool
+	reported bool          // to Waits
 }
 
 // look reports whether a pending job waits for others. The error is that it has waited too long; then the
@@ -101,7 +101,7 @@ type queue struct {
 func (q *queue) look(ctx context.Context, c *Conn, p PendingJob, u Unit) (waits bool, err error) {
 	// The start of a unit that is being stopped waits for nothing but that unit.
 	if u.ActiveState == "deactivating" || !c.notBegun(ctx, u.Job) {
-		*q = queue{told: q.told}
+		*q = queue{reported: q.reported}
 		return false, nil
 	}
 	now := time.Now()
@@ -123,8 +123,8 @@ func (q *queue) look(ctx context.Context, c *Conn, p PendingJob, u Unit) (waits 
 	switch {
 	case now.Sub(q.since) > q.patience, now.Sub(q.begun) > JobCap:
 		return true, c.giveUp(ctx, p, u.Job, verb, blocked)
-	case now.Sub(q.begun) > waitLimit && !q.told && len(jobs) > 0:
-		q.told = true
+	case now.Sub(q.begun) > waitLimit && !q.reported && len(jobs) > 0:
+		q.reported = true
 		if c.Waits != nil {
 			c.Waits(blocked)
 		}
