@@ -29,6 +29,10 @@ func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 			return Outcome{}, p.failure(ctx, err)
 		}
 		if len(by) > 0 {
+			// While the host stops, all units have jobs.
+			if stopping, _ := p.conn.Stopping(ctx); stopping {
+				return Outcome{}, ErrHostStopping
+			}
 			blocked := &systemd.BlockedError{Unit: p.Unit, By: by}
 			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted: %v", blocked), OldServes: serves,
 				Prevented: blocked}

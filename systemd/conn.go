@@ -51,6 +51,10 @@ const (
 // Conn is a connection to the service manager. Its methods may be called from
 // several goroutines at once.
 type Conn struct {
+	// Waits is called once for a job that waits for others for long, and goes on to; nil: it is not. It is set
+	// before the first job.
+	Waits func(*BlockedError)
+
 	dialer dialer
 
 	mu     sync.Mutex

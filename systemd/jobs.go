@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -46,9 +47,19 @@ const (
 
 // Start starts a unit and waits for the job. Failed attempts of before are
 // forgotten first: at the start limit systemd refuses every start, ours too.
+//
+// One that crashed, and that systemd is about to start again, is restarted: a start would wait until systemd
+// does so, which is never if a stop was asked for meanwhile and taken back.
 func (c *Conn) Start(ctx context.Context, unit string) error {
 	if err := c.ResetFailed(ctx, unit); err != nil {
 		return err
+	}
+	u, err := c.Unit(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(u.SubState, "auto-restart") {
+		return c.runJob(ctx, VerbRestart, unit)
 	}
 	return c.runJob(ctx, VerbStart, unit)
 }
@@ -146,7 +157,8 @@ func (c *Conn) QueueJob(ctx context.Context, verb Verb, unit string) (PendingJob
 	return p, nil
 }
 
-// WaitJob waits for the job's result. If the connection broke, the result is
+// WaitJob waits for the job's result, for as long as limit once systemd has begun it; how long it may wait
+// for jobs of other units depends on those. If the connection broke, the result is
 // lost: then the job counts as done once the unit no longer has it, and the
 // unit's state has to tell the rest.
 func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) error {
@@ -154,7 +166,7 @@ func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) e
 	defer tooLong.Stop()
 	poll := time.NewTicker(jobPoll)
 	defer poll.Stop()
-	gone, waiting := 0, time.Time{}
+	gone, others := 0, queue{}
 	for {
 		select {
 		case result := <-p.result:
@@ -171,21 +183,21 @@ func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) e
 			if err != nil {
 				continue
 			}
-			// Twice, because the signal may be on its way.
-			switch {
-			case u.Job.ID != p.ID:
+			if u.Job.ID != p.ID {
+				// Twice, because the signal may be on its way.
 				if gone++; gone >= 2 {
 					return nil
 				}
 				continue
-			case !c.notBegun(ctx, u.Job):
-				waiting = time.Time{}
-			case waiting.IsZero():
-				waiting = time.Now()
-			case time.Since(waiting) > waitLimit:
-				return c.giveUp(ctx, p, u)
 			}
 			gone = 0
+			waits, err := others.look(ctx, c, p, u)
+			if err != nil {
+				return err
+			}
+			if waits {
+				tooLong.Reset(limit)
+			}
 		}
 	}
 }

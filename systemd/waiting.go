@@ -7,33 +7,71 @@ import (
 	"strings"
 	"time"
 
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 )
 
-// waitLimit is how long a job of ours may wait for jobs of other units before that counts as what
-// it is: something about the host. A job that systemd could begin it begins at once.
+// waitLimit is how long a job of ours waits for jobs of other units that were there before, or that nobody
+// can name. That is something about the host: a job that systemd could begin it begins at once.
 const waitLimit = 15 * time.Second
+
+// openPatience is how long a job waits for others that came with it and have no time limit of their own.
+const openPatience = 5 * time.Minute
 
 // ResultWaiting is the result of a job that systemd has not begun: it waits for other units.
 const ResultWaiting = "waiting"
 
-// Blockers names the units whose jobs would keep a job of u waiting: u is ordered after them, and
-// they have not been started, or stopped, to the end. A restart would stop u at once and wait
-// with the start.
+// Blockers names the units whose jobs would keep a job of u waiting: u is ordered after them, and they have
+// not been started, or stopped, to the end; or they are ordered after u and are being stopped. A restart
+// would stop u and wait with the start.
 func (c *Conn) Blockers(ctx context.Context, u Unit) ([]string, error) {
-	names, err := do(ctx, c, func(ctx context.Context, l *link) (names []string, err error) {
-		jobs, err := l.api.ListJobsContext(ctx)
-		for _, j := range jobs {
-			if j.JobType != "nop" && j.Unit != u.Name && slices.Contains(u.Ties.After, j.Unit) {
-				names = append(names, j.Unit)
-			}
+	jobs, err := c.ahead(ctx, u.Name, VerbStart)
+	return namesOf(jobs), err
+}
+
+// ahead are the jobs of other units that systemd finishes before it begins a job of a unit.
+func (c *Conn) ahead(ctx context.Context, unit string, verb Verb) ([]sdbus.JobStatus, error) {
+	var order ordering
+	jobs, err := do(ctx, c, func(ctx context.Context, l *link) ([]sdbus.JobStatus, error) {
+		p, err := l.properties(ctx, unitPath(unit))
+		if err != nil {
+			return nil, err
 		}
-		return names, err
+		order = ordering{after: property[[]string](p, "After"), before: property[[]string](p, "Before")}
+		return l.api.ListJobsContext(ctx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the jobs of systemd: %w", err)
 	}
-	return names, nil
+	return slices.DeleteFunc(jobs, func(j sdbus.JobStatus) bool { return j.Unit == unit || !order.comesFirst(j, verb) }), nil
+}
+
+// ordering is a unit among others.
+type ordering struct {
+	after  []string // it is started after these, and stopped before them
+	before []string
+}
+
+// comesFirst reports whether systemd finishes a job of another unit before one of this unit. A stop comes
+// before any other job; of two stops, the one of the unit that is started later. A restart is a stop until
+// the unit is down, and a start from then on.
+func (o ordering) comesFirst(j sdbus.JobStatus, verb Verb) bool {
+	switch {
+	case j.JobType == "nop":
+		return false
+	case slices.Contains(o.before, j.Unit):
+		return isStop(Verb(j.JobType))
+	}
+	return !isStop(verb) && slices.Contains(o.after, j.Unit)
+}
+
+func isStop(v Verb) bool { return v == VerbStop || v == VerbRestart }
+
+func namesOf(jobs []sdbus.JobStatus) (names []string) {
+	for _, j := range jobs {
+		names = append(names, j.Unit)
+	}
+	return names
 }
 
 // BlockedError is what keeps systemd from beginning a job.
@@ -46,8 +84,75 @@ func (e *BlockedError) Error() string {
 	if len(e.By) == 0 {
 		return fmt.Sprintf("systemd does not begin a job of %s; `systemctl list-jobs` shows what it waits for", e.Unit)
 	}
-	return fmt.Sprintf("%s waits for %s, after which it is ordered and which has a job in progress; `systemctl list-jobs` shows it", e.Unit,
+	return fmt.Sprintf("%s waits for %s, which has a job in progress that comes first; `systemctl list-jobs` shows it", e.Unit,
 		strings.Join(e.By, ", "))
+}
+
+// A queue is the wait of one job of ours for those of other units.
+type queue struct {
+	begun    time.Time     // zero: the job does not wait
+	patience time.Duration // with what it waits for now
+	since    time.Time     // it has been that long
+	reported bool          // to Waits
+}
+
+// look reports whether a pending job waits for others. The error is that it has waited too long; then the
+// job was taken back, or goes on without anybody who waits for it.
+func (q *queue) look(ctx context.Context, c *Conn, p PendingJob, u Unit) (waits bool, err error) {
+	// The start of a unit that is being stopped waits for nothing but that unit.
+	if u.ActiveState == "deactivating" || !c.notBegun(ctx, u.Job) {
+		*q = queue{reported: q.reported}
+		return false, nil
+	}
+	now := time.Now()
+	if q.begun.IsZero() {
+		q.begun = now
+	}
+	verb, err := c.JobVerb(ctx, u.Job)
+	if err != nil {
+		return true, nil // it may be over by now
+	}
+	jobs, err := c.ahead(ctx, p.Unit, verb)
+	if err != nil && now.Sub(q.begun) <= JobCap {
+		return true, nil
+	}
+	if patience := c.patience(ctx, p, jobs); patience != q.patience {
+		q.patience, q.since = patience, now
+	}
+	blocked := &BlockedError{Unit: p.Unit, By: namesOf(jobs)}
+	switch {
+	case now.Sub(q.since) > q.patience, now.Sub(q.begun) > JobCap:
+		return true, c.giveUp(ctx, p, u.Job, verb, blocked)
+	case now.Sub(q.begun) > waitLimit && !q.reported && len(jobs) > 0:
+		q.reported = true
+		if c.Waits != nil {
+			c.Waits(blocked)
+		}
+	}
+	return true, nil
+}
+
+// patience is how long a job waits for others before somebody gives it up. The agent is down, or serves
+// until its turn comes, for as long as these take, whoever asks for the job: to give it up and to ask
+// again gains nothing, and systemd ends what has a time limit. But a start that was there before may
+// be that of what runs this program, as the last stage of cloud-init, and end only after it; and an
+// agent that serves on is to be reloaded now or later.
+func (c *Conn) patience(ctx context.Context, p PendingJob, ahead []sdbus.JobStatus) time.Duration {
+	if p.Verb == VerbReload || len(ahead) == 0 {
+		return waitLimit
+	}
+	patience := JobCap
+	for _, j := range ahead {
+		stops := isStop(Verb(j.JobType))
+		if j.Id < p.ID && !stops {
+			return waitLimit // systemd numbers jobs as they come
+		}
+		u, err := c.Unit(ctx, j.Unit)
+		if err != nil || stops && u.StopTimeout == Forever || !stops && u.StartTimeout == Forever {
+			patience = openPatience
+		}
+	}
+	return patience
 }
 
 // notBegun reports whether a pending job still waits for others.
@@ -67,17 +172,15 @@ func (c *Conn) cancelJob(ctx context.Context, j Job) error {
 	return err
 }
 
-// giveUp ends the wait for a job that systemd does not begin. A reload is taken back, for it would
-// come when nobody watches any more. A start stays: an agent that is down is to run as soon as it
-// can, and the start half of a restart is one.
-func (c *Conn) giveUp(ctx context.Context, p PendingJob, u Unit) error {
-	if p.Verb == VerbReload {
-		if err := c.cancelJob(ctx, u.Job); err != nil {
-			return fmt.Errorf("take back the reload of %s, which systemd does not begin: %w", p.Unit, err)
+// giveUp ends the wait for a job that systemd does not begin. A reload, a stop and a restart are taken
+// back, for they would come when nobody watches any more. A start stays, also if a restart has become
+// one: an agent that is down is to run as soon as it can.
+func (c *Conn) giveUp(ctx context.Context, p PendingJob, j Job, verb Verb, blocked *BlockedError) error {
+	if verb != VerbStart {
+		if err := c.cancelJob(ctx, j); err != nil {
+			return fmt.Errorf("take back the %s of %s, which systemd does not begin: %w", verb, p.Unit, err)
 		}
 	}
-	blocked := &BlockedError{Unit: p.Unit}
-	blocked.By, _ = c.Blockers(ctx, u)
 	return &JobError{Verb: p.Verb, Unit: p.Unit, Result: ResultWaiting, Err: blocked}
 }
 

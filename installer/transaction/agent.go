@@ -104,6 +104,8 @@ type Sight struct {
 	Main, Serving procfs.Process
 	// Group are all processes of the agent's control group.
 	Group []int
+	// StopPending: a stop was asked for, and has not ended.
+	StopPending bool
 }
 
 // mainFrom reports whether the main process executes a program of a folder.
@@ -181,6 +183,9 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger, progress func
 	if err != nil {
 		return nil, err
 	}
+	conn.Waits = func(blocked *systemd.BlockedError) {
+		log.Info("systemd finishes jobs of other units first", "unit", blocked.Unit, "waits_for", strings.Join(blocked.By, ", "))
+	}
 	return &realAgent{Conn: conn, log: log, progress: progress, unit: unit}, nil
 }
 
@@ -216,6 +221,13 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	}
 	for _, p := range procfs.Host().Group(u.ControlGroup) {
 		s.Group = append(s.Group, p.PID)
+	}
+	if u.JobPending {
+		verb, err := a.JobVerb(ctx, u.Job)
+		if errors.Is(err, systemd.ErrBroken) {
+			return Sight{}, err
+		}
+		s.StopPending = verb == systemd.VerbStop
 	}
 	return s, nil
 }

@@ -92,7 +92,8 @@ func (u *undoing) watchOld(ctx context.Context) error {
 		u.log.Warn("systemd knows no unit of the agent, so none is started; links and database are back", "unit", sight.Name)
 		return u.j.setAgent(state.AgentStopped)
 	}
-	if !u.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID &&
+	stops := u.ownStopGoesOn(sight)
+	if !u.j.reached("reload") && !stops && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID &&
 		sight.InvocationID == u.j.Agent.InvocationID {
 		return nil // nobody ever told it anything
 	}
@@ -107,7 +108,10 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	spec, _ := u.config.healthSpec()
 	w := watchOf(dir, state.HealthSpec{Settings: settings.Settings{Window: spec.Window}}, sight)
 	by := health.Restart
-	if sight.State == state.AgentRunning && sight.MainPID != 0 && !another {
+	switch {
+	case stops:
+		by = health.Start // takes the place of the stop, or comes after it
+	case sight.State == state.AgentRunning && sight.MainPID != 0 && !another:
 		by = health.Running // systemd started it at boot
 	}
 	_, err = u.agent.Prove(ctx, by, w)
@@ -120,4 +124,10 @@ func (u *undoing) watchOld(ctx context.Context) error {
 		return nil
 	}
 	return wrap(err, "the old version was put back but is not healthy: %w")
+}
+
+// ownStopGoesOn reports whether the stop that the transaction asked for goes on, or waits for what stops first:
+// the updater was killed meanwhile, or gave it up.
+func (u *undoing) ownStopGoesOn(s Sight) bool {
+	return u.j.Database.Stop && !u.j.reached("stop") && s.MainPID != 0 && (s.StopPending || s.ActiveState == "deactivating")
 }

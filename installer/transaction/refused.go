@@ -9,6 +9,7 @@ import (
 	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 	"teleport-update/versions"
 )
 
@@ -27,8 +28,9 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 		err = t.t.j.setVerdict(state.AgainstInterruption, cause.Error())
 	case isUnhealthy:
 		err = t.t.j.setUnhealthy(cause.Error(), unhealthy)
-	case failure.Is[*failure.RefusedError](cause):
-		// What an administrator's files prevent says nothing about the version.
+	case failure.Is[*failure.RefusedError](cause), ofTheHost(cause):
+		// What an administrator's files prevent says nothing about the version, nor does what systemd does not
+		// do with the one before.
 		err = t.t.j.setVerdict(state.AgainstCircumstances, cause.Error())
 	default:
 		err = t.t.j.setVerdict(state.AgainstVersion, cause.Error())
@@ -48,6 +50,13 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 		what = "version %s was not healthy and was rolled back: %w; the agent is on %s"
 	}
 	return fmt.Errorf(what, t.req.To, cause, OrNone(t.req.config.Spec.ActiveVersion))
+}
+
+// ofTheHost reports whether an error is a stop that systemd did not bring to its end, or a job that it did not
+// begin.
+func ofTheHost(err error) bool {
+	job, ok := errors.AsType[*systemd.JobError](err)
+	return ok && (job.Verb == systemd.VerbStop || job.Result == systemd.ResultWaiting)
 }
 
 // recordRefused notes a transaction that ended before its journal was open.

@@ -88,6 +88,13 @@ func withOtherUnits() (all []action) {
 		all = append(all, otherUnit("a unit has "+d+"= on the agent", "other-"+strings.ToLower(d)+".service",
 			"[Unit]\\n"+d+"=teleport.service\\nAfter=teleport.service\\n[Service]\\nExecStart=/bin/sleep infinity\\n"))
 	}
+	// More than a job of the agent's waits for what nobody can name.
+	stopsSlowly := otherUnit("a unit that goes down with the agent stops slowly", "other-stops.service",
+		`[Unit]\nPartOf=teleport.service\nAfter=teleport.service\n[Service]\nExecStart=/bin/sleep infinity\nExecStop=/bin/sleep 18\n`)
+	stopsSlowly.undo = "systemctl kill --signal=KILL other-stops || :; " + stopsSlowly.undo
+	startsSlowly := dropIn("teleport.service", "the agent needs a unit that starts slowly", `[Unit]\nRequires=other-needed.service\nAfter=other-needed.service\n`)
+	startsSlowly.before = `printf '[Service]\nType=oneshot\nExecStart=/bin/sleep 18\n' >/etc/systemd/system/other-needed.service; ` + startsSlowly.before
+	startsSlowly.undo = "rm -f /etc/systemd/system/other-needed.service; systemctl kill other-needed || :; " + startsSlowly.undo
 	waits := otherUnit("the agent comes after a unit that still activates", "other-slow.service",
 		`[Unit]\nBefore=teleport.service\n[Service]\nType=oneshot\nExecStart=/bin/sleep 12\n`)
 	waits.live = true
@@ -95,7 +102,7 @@ func withOtherUnits() (all []action) {
 	path := otherUnit("a path unit starts the agent", "other-path.path", `[Path]\nPathExists=/etc/teleport.yaml\nUnit=teleport.service\n`)
 	conflicts := otherUnit("a unit conflicts with the agent and does not run", "other-conflicts.service", `[Unit]\nConflicts=teleport.service\n[Service]\nType=oneshot\nExecStart=/bin/true\n`)
 	conflicts.before = strings.ReplaceAll(conflicts.before, "systemctl start --no-block", "systemctl show")
-	return append(all, waits, upholds, path, conflicts)
+	return append(all, stopsSlowly, startsSlowly, waits, upholds, path, conflicts)
 }
 
 // toTheUpdatersUnits is done to the timer, to its service, and to the recovery.

@@ -1,0 +1,153 @@
+//go:build hosts
+
+package systemd
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// waitingUnits are the units of these tests, by their names without the test's own part.
+func waitingUnits(t *testing.T, prefix string, texts map[string]string) (conn *Conn, name func(string) string, systemctl func(args ...string)) {
+	t.Helper()
+	conn = dialHost(t)
+	name = func(unit string) string { return prefix + "-" + unit + ".service" }
+	systemctl = func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("systemctl", args...).CombinedOutput(); err != nil {
+			t.Fatalf("systemctl %q: %v: %s", args, err, out)
+		}
+	}
+	for unit, text := range texts {
+		file := "/etc/systemd/system/" + name(unit)
+		writeHostFile(t, file, strings.ReplaceAll(text, "PREFIX", prefix))
+	}
+	t.Cleanup(func() {
+		// First all of them: the stop of one may wait for that of another.
+		for _, verb := range []string{"kill --signal=KILL", "stop", "reset-failed"} {
+			for unit := range texts {
+				exec.Command("systemctl", append(strings.Fields(verb), name(unit))...).Run()
+			}
+		}
+		for unit := range texts {
+			os.Remove("/etc/systemd/system/" + name(unit))
+		}
+	})
+	systemctl("daemon-reload")
+	return conn, name, systemctl
+}
+
+const (
+	needed = "[Unit]\nRequires=PREFIX-needs.service\nAfter=PREFIX-needs.service PREFIX-stage.service\n[Service]\nExecStart=/bin/sleep infinity\n"
+	sleeps = "[Service]\nType=oneshot\nExecStart=/bin/sleep infinity\n"
+	aside  = "[Unit]\nPartOf=PREFIX-agent.service\nAfter=PREFIX-agent.service\n[Service]\nExecStart=/bin/sleep infinity\nExecStop=/bin/sleep infinity\n"
+)
+
+// How long a job waits for others depends on what they are.
+func TestHostTheWaitForJobsOfOtherUnits(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		texts map[string]string
+		first []string // what systemctl does before
+		verb  Verb
+		by    string
+		want  time.Duration
+	}{
+		{"a stop of a dependent that ends", map[string]string{"agent": needed, "aside": aside}, []string{"agent", "aside"}, VerbStop, "aside", JobCap},
+		{"a stop of a dependent without an end", map[string]string{"agent": needed, "aside": aside + "TimeoutStopSec=infinity\n"},
+			[]string{"agent", "aside"}, VerbStop, "aside", openPatience},
+		{"a start of what is needed", map[string]string{"agent": needed, "needs": sleeps + "TimeoutStartSec=90\n"}, nil, VerbStart, "needs", JobCap},
+		{"a start of what is needed, without an end", map[string]string{"agent": needed, "needs": sleeps}, nil, VerbStart, "needs", openPatience},
+		{"a start that was there before", map[string]string{"agent": needed, "stage": sleeps}, []string{"stage"}, VerbStart, "stage", waitLimit},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			prefix := "waits-" + strings.ReplaceAll(strings.ReplaceAll(tc.name, " ", "-"), ",", "")
+			texts := map[string]string{"needs": "[Service]\nType=oneshot\nExecStart=/bin/true\n"}
+			for unit, text := range tc.texts {
+				texts[unit] = text
+			}
+			conn, name, systemctl := waitingUnits(t, prefix, texts)
+			for _, unit := range tc.first {
+				if unit == "stage" {
+					systemctl("start", "--no-block", name(unit))
+				} else {
+					systemctl("start", name(unit))
+				}
+			}
+			p, err := conn.QueueJob(t.Context(), tc.verb, name("agent"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := conn.Unit(t.Context(), name("agent"))
+			if err != nil || u.Job.ID != p.ID || !conn.notBegun(t.Context(), u.Job) {
+				t.Fatalf("%+v, %v: the job does not wait", u.Job, err)
+			}
+			jobs, err := conn.ahead(t.Context(), name("agent"), tc.verb)
+			if err != nil || !slices.Equal(namesOf(jobs), []string{name(tc.by)}) {
+				t.Fatalf("it waits for %q, %v; want %s", namesOf(jobs), err, name(tc.by))
+			}
+			if got := conn.patience(t.Context(), p, jobs); got != tc.want {
+				t.Errorf("it waits for %v; want %v", got, tc.want)
+			}
+			if got := conn.patience(t.Context(), PendingJob{Verb: VerbReload, ID: p.ID}, jobs); got != waitLimit {
+				t.Errorf("a reload waits for %v", got)
+			}
+
+			// A stop that is given up is taken back, and a start stays.
+			err = conn.giveUp(t.Context(), p, u.Job, tc.verb, &BlockedError{Unit: p.Unit, By: namesOf(jobs)})
+			if job, ok := errors.AsType[*JobError](err); !ok || job.Result != ResultWaiting || !strings.Contains(err.Error(), name(tc.by)) {
+				t.Errorf("it is given up with %v", err)
+			}
+			u, err = conn.Unit(t.Context(), name("agent"))
+			if err != nil || u.JobPending != (tc.verb == VerbStart) || u.Running() != (tc.verb == VerbStop) {
+				t.Errorf("then the unit is %s, with a job: %v, %v", u.ActiveState, u.JobPending, err)
+			}
+		})
+	}
+}
+
+// A unit that crashed is started by nobody once systemd was to start it again while a stop waited that is then taken
+// back, and a start of it waits for ever.
+func TestHostAStartOfAUnitThatSystemdWasToStartAgain(t *testing.T) {
+	t.Parallel()
+	conn, name, systemctl := waitingUnits(t, "crashed", map[string]string{
+		"agent": "[Service]\nExecStart=/bin/sleep infinity\nRestart=always\nRestartSec=1s\n",
+		"aside": aside,
+	})
+	systemctl("start", name("agent"), name("aside"))
+	state := func() Unit {
+		u, err := conn.Unit(t.Context(), name("agent"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	crashed := func(since time.Duration) {
+		t.Helper()
+		for began := time.Now(); !strings.HasPrefix(state().SubState, "auto-restart") || state().age() < since; time.Sleep(20 * time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatalf("the unit is %s", state().SubState)
+			}
+		}
+	}
+	systemctl("kill", "--signal=KILL", name("agent"))
+	crashed(0)
+	p, err := conn.QueueJob(t.Context(), VerbStop, name("agent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crashed(2 * time.Second)
+	if err := conn.cancelJob(t.Context(), state().Job); err != nil {
+		t.Fatalf("take back job %d: %v", p.ID, err)
+	}
+	systemctl("kill", "--signal=KILL", name("aside")) // its stop is over
+	if err := conn.Start(t.Context(), name("agent")); err != nil || !state().Running() {
+		t.Errorf("it is %s, %v", state().SubState, err)
+	}
+}
