@@ -48,6 +48,15 @@ func (u Units) ForgetMounts() error {
 	return nil
 }
 
+// RecoveryUnread is HasUnread for the recovery. The file of AwaitMounts, which systemd is to read at the next boot, is
+// left out, and so is what ForgetMounts took away.
+func (u Units) RecoveryUnread(recovery Unit, dirs []string) bool {
+	file := u.mountsFile()
+	_, err := os.Lstat(file)
+	forgotten := errors.Is(err, fs.ErrNotExist) && slices.Contains(recovery.DropIns, file)
+	return HasUnread(recovery, dirs, file) && !forgotten
+}
+
 // mountUnits names the unit of each folder above the files that may be a mount.
 func mountUnits(files []string) []string {
 	var units []string
