@@ -120,6 +120,54 @@ func TestAVerbReadsTheHostOnce(t *testing.T) {
 	}
 }
 
+// A run with nothing to do asks systemd for the agent and the updater's own units. What those need is for a person who asks.
+func TestARunWithNothingToDoAsksForNoOtherUnits(t *testing.T) {
+	for name, verb := range map[string]struct {
+		do   func(context.Context, *Installer) error
+		more bool
+	}{
+		"update": {func(ctx context.Context, i *Installer) error { return i.Update(ctx, UpdateOptions{}) }, false},
+		"status": {func(ctx context.Context, i *Installer) error { _, err := i.Status(ctx, StatusOptions{}); return err }, true},
+		"verify": {func(ctx context.Context, i *Installer) error { _, err := i.Verify(ctx); return err }, true},
+	} {
+		w := newWorld(t)
+		w.Machine.Host.Program, w.Machine.Scheduled = "/proc/self/exe", name == "update"
+		whole(t, w.Installer, version.Release{Version: "1.1.0", Edition: version.OSS})
+		c := configOf(t, w.Installer)
+		c.Spec.Proxy, c.Spec.Enabled, c.Spec.ActiveVersion, c.Status.ActiveEdition = w.url, true, "1.1.0", version.OSS
+		must(t, c.Save(w.Machine.Host.Paths.Config()))
+		asked := map[string]int{}
+		connect := sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
+			u.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "vpn.service"}}
+		})
+		w.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
+			a, err := connect(ctx)
+			shown := a.(seen)
+			shown.units = func(name string, u *systemd.Unit) {
+				asked[name]++
+				if u.Name == w.Machine.Host.OwnUnits().Recovery() {
+					u.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "var.mount"}}
+				}
+			}
+			return looks{shown, new(int)}, err
+		}
+		must(t, w.Update(t.Context(), UpdateOptions{})) // which puts right what the test has left out
+		clear(asked)
+		must(t, verb.do(t.Context(), w.Installer))
+		for _, unit := range []string{"vpn.service", "var.mount"} {
+			if (asked[unit] == 1) != verb.more || asked[unit] > 1 {
+				t.Errorf("%s asks for %s %d times", name, unit, asked[unit])
+			}
+		}
+		own := w.Machine.Host.OwnUnits()
+		for unit, n := range asked {
+			if known := unit == own.Timer() || unit == own.Service() || unit == own.Recovery() || verb.more; !known || n > 1 {
+				t.Errorf("%s asks for %s %d times", name, unit, n)
+			}
+		}
+	}
+}
+
 // needsEarlyFolder skips a test of enable if the temporary folder is on a file system of its own, as with TMPDIR=/dev/shm: units in
 // it would be missed at boot, and enable refuses it.
 func needsEarlyFolder(t *testing.T, w *world) {

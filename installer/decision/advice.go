@@ -62,6 +62,8 @@ func (h *facts) keepsFromStarting() string {
 		return v.Unusable.Error()
 	case a.LoadState == "masked":
 		return h.masked()
+	case a.LoadState != "" && a.LoadState != "loaded":
+		return fmt.Sprintf("systemd has its unit as %s: `systemctl status %s` says why", a.LoadState, h.Paths().AgentUnit())
 	case a.Ties.RefusesStart:
 		return "systemd refuses to start its unit when asked (RefuseManualStart=)"
 	case len(unmet) > 0:
@@ -70,10 +72,23 @@ func (h *facts) keepsFromStarting() string {
 	if why, err := h.Starts(h); err != nil || why != nil {
 		return fmt.Sprint(firstOf(err, why))
 	}
+	if why := h.needs(); why != nil {
+		return why.Error()
+	}
 	if why := h.Fits(h); why != nil {
 		return why.Error()
 	}
 	return ""
+}
+
+// needs says which unit that the agent's unit needs keeps systemd from starting it. It takes a question to systemd for each, so
+// runs of the timer do without it.
+func (h *facts) needs() error {
+	if !h.Deep {
+		return nil
+	}
+	why, err := h.Needs(h)
+	return firstOf(err, why)
 }
 
 func firstOf(a, b error) error {

@@ -50,16 +50,17 @@ func (a AgentUnit) CheckLoaded(u systemd.Unit) error {
 	if err != nil {
 		return err
 	}
+	unread := systemd.HasUnread(u, a.dirs())
 	read := ledTo(command.Words)
 	only := strings.Contains(strings.Join(u.Command, " "), "$") // variables have no value there
 	switch {
 	case len(u.Command) == 0, !command.Found, only, loaded == read:
 		return nil
-	case u.NeedDaemonReload && u.Idle():
+	case unread && u.Idle():
 		return nil // it is started as the files say, once systemd has read them
 	}
 	fix := "write the paths into one line of ExecStart= each, as they are: `systemctl edit %s`"
-	if u.NeedDaemonReload {
+	if unread {
 		fix = "run `systemctl daemon-reload`, and `systemctl restart %s` if that was changed on purpose; then run the command again"
 	}
 	return failure.Unchanged("systemd has loaded the agent's unit with %s, and its files say %s", loaded, read).
@@ -72,4 +73,14 @@ func (a AgentUnit) dirs() []string {
 		return []string{a.paths.UnitDir}
 	}
 	return systemd.UnitPath()
+}
+
+// Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them. The updater's own files
+// are left out: it has systemd read them when that is due.
+func (h *Host) Unread(u systemd.Unit) bool {
+	own, dirs := h.OwnUnits(), h.AgentUnit().dirs()
+	if u.Name == own.Recovery() {
+		return own.RecoveryUnread(u, dirs)
+	}
+	return systemd.HasUnread(u, dirs, own.UpdaterInfoFile(), own.CarriedFile())
 }

@@ -42,6 +42,8 @@ type Place interface {
 	CheckStarts(systemd.Unit, versions.Tree) error
 	CheckNextStart(ctx context.Context, u systemd.Unit, database string) error
 	CheckDatabaseThere(pid int, had bool) error
+	// Unread reports whether files of a unit changed since systemd read them.
+	Unread(systemd.Unit) bool
 }
 
 // Updater is the updater's own part of the host.
