@@ -81,10 +81,9 @@ func readServiceFile(path string) ([]byte, error) {
 }
 
 // dropIns are the files that add to a unit, in the order in which systemd reads them. Of two with
-// one name, that of the unit counts before that of all units whose names begin alike, and that before
-// that of all units of its type.
+// one name, that of the unit counts before that of all units of its type.
 func dropIns(name string, dirs []string) (files []string, err error) {
-	for _, of := range dropInNames(name) {
+	for _, of := range []string{name, strings.TrimPrefix(filepath.Ext(name), ".")} {
 		for _, dir := range dirs {
 			found, err := filepath.Glob(filepath.Join(dir, of+".d", "*.conf"))
 			if err != nil {
@@ -102,31 +101,28 @@ func dropIns(name string, dirs []string) (files []string, err error) {
 	return files, nil
 }
 
-// dropInNames are what folders of drop-ins for a unit are called, without their ending: "a-b.service", "a-.service", "service".
-func dropInNames(unit string) []string {
-	kind := filepath.Ext(unit)
-	names := []string{unit}
-	for prefix := strings.TrimSuffix(unit, kind); strings.Contains(prefix, "-"); {
-		prefix = prefix[:strings.LastIndex(strings.TrimSuffix(prefix, "-"), "-")+1]
-		if prefix == "" {
-			break
-		}
-		names = append(names, prefix+kind)
-	}
-	return append(names, strings.TrimPrefix(kind, "."))
-}
-
 // HasUnread reports whether files of a unit changed since systemd read them: by its own word, or because drop-ins in some
 // folders are not among those that it has read. It does not look into a folder that is newer than its last reading of all
-// units, and so misses the first drop-in of a unit. The drop-ins of some names are left out.
+// units, and so misses the first drop-in of a unit. The drop-ins of some names are left out, and so are those for all units of a
+// type: systemd knows them since its version 244 only.
 func HasUnread(u Unit, dirs []string, but ...string) bool {
-	if u.LoadState != "loaded" || u.NeedDaemonReload {
+	switch {
+	case u.LoadState == "", u.LoadState == "not-found":
+		return false
+	case u.LoadState != "loaded", u.NeedDaemonReload:
 		return u.NeedDaemonReload
 	}
-	files, err := dropIns(u.Name, dirs)
-	return err == nil && slices.ContainsFunc(files, func(file string) bool {
-		same := func(other string) bool { return filepath.Base(other) == filepath.Base(file) }
-		info, err := os.Stat(file)
-		return err == nil && info.Mode().IsRegular() && !slices.ContainsFunc(slices.Concat(u.DropIns, but), same)
-	})
+	known := slices.Concat(u.DropIns, but)
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, u.Name+".d", "*.conf"))
+		unread := func(file string) bool {
+			same := func(other string) bool { return filepath.Base(other) == filepath.Base(file) }
+			info, err := os.Stat(file)
+			return err == nil && info.Mode().IsRegular() && !slices.ContainsFunc(known, same)
+		}
+		if err == nil && slices.ContainsFunc(files, unread) {
+			return true
+		}
+	}
+	return false
 }
