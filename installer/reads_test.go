@@ -126,12 +126,13 @@ func TestARunWithNothingToDoAsksForNoOtherUnits(t *testing.T) {
 		do   func(context.Context, *Installer) error
 		more bool
 	}{
-		"update": {func(ctx context.Context, i *Installer) error { return i.Update(ctx, UpdateOptions{}) }, false},
-		"status": {func(ctx context.Context, i *Installer) error { _, err := i.Status(ctx, StatusOptions{}); return err }, true},
-		"verify": {func(ctx context.Context, i *Installer) error { _, err := i.Verify(ctx); return err }, true},
+		"update":                  {func(ctx context.Context, i *Installer) error { return i.Update(ctx, UpdateOptions{}) }, false},
+		"what each run ends with": {func(ctx context.Context, i *Installer) error { i.Settle(ctx, "update"); return nil }, false},
+		"status":                  {func(ctx context.Context, i *Installer) error { _, err := i.Status(ctx, StatusOptions{}); return err }, true},
+		"verify":                  {func(ctx context.Context, i *Installer) error { _, err := i.Verify(ctx); return err }, true},
 	} {
 		w := newWorld(t)
-		w.Machine.Host.Program, w.Machine.Scheduled = "/proc/self/exe", name == "update"
+		w.Machine.Host.Program, w.Machine.Scheduled = "/proc/self/exe", !verb.more
 		whole(t, w.Installer, version.Release{Version: "1.1.0", Edition: version.OSS})
 		c := configOf(t, w.Installer)
 		c.Spec.Proxy, c.Spec.Enabled, c.Spec.ActiveVersion, c.Status.ActiveEdition = w.url, true, "1.1.0", version.OSS

@@ -48,15 +48,6 @@ func (u Units) ForgetMounts() error {
 	return nil
 }
 
-// RecoveryUnread is HasUnread for the recovery. The file of AwaitMounts, which systemd is to read at the next boot, is
-// left out, and so is what ForgetMounts took away.
-func (u Units) RecoveryUnread(recovery Unit, dirs []string) bool {
-	file := u.mountsFile()
-	_, err := os.Lstat(file)
-	forgotten := errors.Is(err, fs.ErrNotExist) && slices.Contains(recovery.DropIns, file)
-	return HasUnread(recovery, dirs, file) && !forgotten
-}
-
 // mountUnits names the unit of each folder above the files that may be a mount.
 func mountUnits(files []string) []string {
 	var units []string
@@ -67,23 +58,4 @@ func mountUnits(files []string) []string {
 	}
 	slices.Sort(units)
 	return slices.Compact(units)
-}
-
-// escapePath is systemd-escape(1) --path. That of go-systemd writes a line feed with one
-// digit.
-func escapePath(dir string) string {
-	var b strings.Builder
-	for i, c := range []byte(strings.Trim(dir, "/")) {
-		switch {
-		case c == '/':
-			b.WriteByte('-')
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == ':', c == '_':
-			b.WriteByte(c)
-		case c == '.' && i > 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		}
-	}
-	return b.String()
 }

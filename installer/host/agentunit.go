@@ -13,11 +13,12 @@ import (
 // AgentUnit is the agent's unit as its files say it.
 type AgentUnit struct {
 	paths state.Paths
+	own   systemd.Units
 	read  bool // systemd reads the folder of the unit
 }
 
 // AgentUnit returns the agent's unit.
-func (h *Host) AgentUnit() AgentUnit { return AgentUnit{paths: h.Paths, read: h.systemdReads()} }
+func (h *Host) AgentUnit() AgentUnit { return AgentUnit{h.Paths, h.OwnUnits(), h.systemdReads()} }
 
 func (a AgentUnit) command() (systemd.ServiceCommand, error) {
 	command, err := systemd.ReadService(a.paths.AgentUnit(), a.dirs())
@@ -77,10 +78,9 @@ func (a AgentUnit) dirs() []string {
 
 // Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them. The updater's own files
 // are left out: it has systemd read them when that is due.
-func (h *Host) Unread(u systemd.Unit) bool {
-	own, dirs := h.OwnUnits(), h.AgentUnit().dirs()
-	if u.Name == own.Recovery() {
-		return own.RecoveryUnread(u, dirs)
+func (a AgentUnit) Unread(u systemd.Unit) bool {
+	if u.Name == a.own.Recovery() {
+		return a.own.RecoveryUnread(u, a.dirs())
 	}
-	return systemd.HasUnread(u, dirs, own.UpdaterInfoFile(), own.CarriedFile())
+	return systemd.HasUnread(u, a.dirs(), a.own.UpdaterInfoFile(), a.own.CarriedFile())
 }

@@ -66,7 +66,7 @@ func (s *Survey) Agent(ctx context.Context) (Agent, error) {
 }
 
 // Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them.
-func (s *Survey) Unread(u systemd.Unit) bool { return s.from.Place.Unread(u) }
+func (s *Survey) Unread(u systemd.Unit) bool { return s.from.Place.AgentUnit().Unread(u) }
 
 // Needs says which unit that the agent's unit needs keeps systemd from starting it; nil if none shows. It asks systemd
 // for each of them. err is why that cannot be told.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
@@ -42,8 +43,7 @@ type Place interface {
 	CheckStarts(systemd.Unit, versions.Tree) error
 	CheckNextStart(ctx context.Context, u systemd.Unit, database string) error
 	CheckDatabaseThere(pid int, had bool) error
-	// Unread reports whether files of a unit changed since systemd read them.
-	Unread(systemd.Unit) bool
+	AgentUnit() host.AgentUnit
 }
 
 // Updater is the updater's own part of the host.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/executable"
@@ -49,7 +50,7 @@ func (c counted) Close() { c.reads["close"]++ }
 func (c counted) Problems(versions.Tree) ([]string, error)                   { return nil, c.read("links") }
 func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error { return nil }
 func (c counted) CheckDatabaseThere(int, bool) error                         { return nil }
-func (c counted) Unread(systemd.Unit) bool                                   { return false }
+func (c counted) AgentUnit() host.AgentUnit                                  { return host.AgentUnit{} }
 func (c counted) CheckStarts(systemd.Unit, versions.Tree) error              { return c.read("starts") }
 func (c counted) CheckNeverEnabled() error                                   { return c.read("fits") }
 func (c counted) CheckEnded(context.Context, state.Config) error             { return c.read("fits") }

@@ -52,7 +52,7 @@ type placeForward interface {
 	Link(links []state.LinkChange) error
 	PlaceUnit(tree versions.Tree) error
 	CheckStarts(u systemd.Unit, tree versions.Tree) error
-	Unread(u systemd.Unit) bool
+	AgentUnit() host.AgentUnit
 }
 
 // unitKeeper keeps a unit that the next one takes the place of.
@@ -99,7 +99,7 @@ func (s *doing) stop(ctx context.Context) error {
 // to be about the unit that the agent is started by.
 func (s *doing) readUnit(ctx context.Context) error {
 	sight, err := s.agent.Look(ctx)
-	if err != nil || !s.place.Unread(sight.Unit) {
+	if err != nil || !s.place.AgentUnit().Unread(sight.Unit) {
 		return err
 	}
 	if err := s.agent.DaemonReload(ctx); err != nil {

@@ -102,7 +102,7 @@ func unitsRead(p *Preflight, ctx context.Context) error {
 func (p *Preflight) unread(ctx context.Context) (names []string, err error) {
 	recovery, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
 	for _, u := range []systemd.Unit{p.Sight.Unit, recovery} {
-		if p.t.m.Host.Unread(u) {
+		if p.t.m.Host.AgentUnit().Unread(u) {
 			names = append(names, u.Name)
 		}
 	}
