@@ -84,8 +84,8 @@ type UnhealthyError struct {
 	// version. It is recognised by the job, or by the process having died of
 	// SIGTERM.
 	Stopped bool
-	// Prevented is why the agent was not restarted, or why systemd has not begun its start,
-	// which says nothing about the version; nil: nothing prevented it.
+	// Prevented is why the agent was not restarted, or why systemd refused its start, has not begun it, or ended
+	// it for the sake of another unit, which says nothing about the version; nil: nothing prevented it.
 	Prevented error
 }
 
@@ -152,6 +152,9 @@ const (
 // found out, such as the context's.
 func Prove(ctx context.Context, conn *systemd.Conn, by Means, w Watch) (Outcome, error) {
 	p, err := prepare(ctx, conn, w)
+	if unloadable, ok := errors.AsType[*UnhealthyError](err); ok {
+		unloadable.OldServes = by != Running && p.before.Running()
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -193,7 +196,8 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 		return nil, p.failure(ctx, err)
 	}
 	if p.before.LoadState != "loaded" {
-		return nil, fmt.Errorf("watch %s: systemd reports the unit as %s", w.Unit, p.before.LoadState)
+		why := fmt.Errorf("systemd has its unit as %s: `systemctl status %s` says why", p.before.LoadState, w.Unit)
+		return p, &UnhealthyError{Unit: w.Unit, Reason: "cannot be started or watched: " + why.Error(), Prevented: why}
 	}
 	p.rules.Window = cmp.Or(w.Window, duration.Duration(DefaultWindow(p.before)))
 	p.rules.reloadLimit = cmp.Or(w.ReloadLimit, defaultReloadLimit)

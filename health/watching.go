@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"teleport-update/internal/procfs"
@@ -38,8 +39,8 @@ func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 				Prevented: blocked}
 		}
 		out, err := p.act(ctx, systemd.VerbRestart)
-		if refused, ok := errors.AsType[*UnhealthyError](err); ok && systemd.IsDenied(refused.Prevented) {
-			refused.OldServes = serves
+		if refused, ok := errors.AsType[*UnhealthyError](err); ok && systemd.IsRefused(refused.Prevented) {
+			refused.OldServes = serves // nothing was stopped
 		}
 		return out, err
 	}
@@ -217,7 +218,7 @@ func (p *watching) failure(ctx context.Context, err error) error {
 	}
 	if job, ok := errors.AsType[*systemd.JobError](err); ok {
 		u := &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
-		if job.Result == systemd.ResultWaiting || systemd.IsDenied(job) {
+		if systemd.IsPrevented(job) {
 			u.Prevented = job
 		}
 		return u
@@ -228,10 +229,27 @@ func (p *watching) failure(ctx context.Context, err error) error {
 // explain adds how the process ended to a job's bare "failed".
 func (p *watching) explain(ctx context.Context, job *systemd.JobError) string {
 	u, err := p.conn.Unit(ctx, p.Unit)
+	if err == nil && job.Result == systemd.ResultDependency {
+		return p.explainNeeds(ctx, u, job)
+	}
 	if job.Err != nil || err != nil || u.Exit.Code == 0 {
 		return job.Error()
 	}
 	return fmt.Sprintf("it %v; %v", u.Ended(), job)
+}
+
+// explainNeeds adds which units that are needed are down to a job's bare "dependency".
+func (p *watching) explainNeeds(ctx context.Context, u systemd.Unit, job *systemd.JobError) string {
+	var down []string
+	for _, need := range u.Ties.Needs {
+		if needed, err := p.conn.Unit(ctx, need.Unit); err == nil && needed.ActiveState != "active" {
+			down = append(down, fmt.Sprintf("%s (%s=) is %s", need.Unit, need.Setting, needed.ActiveState))
+		}
+	}
+	if len(down) == 0 {
+		return job.Error()
+	}
+	return fmt.Sprintf("%s needs a unit that did not start: %s; %v", p.Unit, strings.Join(down, ", "), job)
 }
 
 // describe is a unit in a few words.

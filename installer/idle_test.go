@@ -59,6 +59,9 @@ func (h *wellHost) state(t *testing.T) (decision.State, []decision.Type) {
 		a, err := look(ctx)
 		shown := a.(seen)
 		shown.units = func(name string, u *systemd.Unit) {
+			if name == "masked.service" {
+				u.LoadState = "masked"
+			}
 			if change := h.own[name]; change != nil {
 				change(u)
 			}
@@ -172,6 +175,25 @@ var idleMeans = []struct {
 	{"which it will find again at boot", "a drop-in hides the program", func(_ *testing.T, h *wellHost) {
 		h.unit.Ties.View.Veils = []systemd.Veil{{Path: h.Machine.Host.Paths.LinkDir, Setting: "InaccessiblePaths=" + h.Machine.Host.Paths.LinkDir}}
 	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "a unit that it needs is masked", func(_ *testing.T, h *wellHost) {
+		h.unit.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "vpn.service"}}
+		h.own["vpn.service"] = func(u *systemd.Unit) { u.LoadState = "masked" }
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "its group is gone", func(_ *testing.T, h *wellHost) {
+		h.unit.Ties.Startup.Groups = []string{"Group=no-such-group"}
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"that systemd has loaded", "without its first drop-in", func(t *testing.T, h *wellHost) {
+		writeFile(t, filepath.Join(h.Machine.Host.Paths.UnitDir, "teleport.service.d", "a.conf"), "")
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"with an updater", "a drop-in of the recovery was not read", func(t *testing.T, h *wellHost) {
+		writeFile(t, filepath.Join(h.Machine.Host.Paths.UnitDir, "teleport-update-recover.service.d", "a.conf"), "")
+	}, decision.NeedsAttention, decision.RecoveryBroken},
+	{"with an updater", "the recovery needs a unit that is gone", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
+		u.LoadState, u.Ties.Needs = "loaded", []systemd.Need{{Setting: "Requires", Unit: "masked.service"}}
+	}), decision.NeedsAttention, decision.RecoveryBroken},
+	{"with an updater", "a command comes before the recovery", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
+		u.Ties.Startup.Before = []string{"ExecStartPre=/bin/false"}
+	}), decision.NeedsAttention, decision.RecoveryBroken},
 	{"with an updater", "a unit of its own is gone", func(t *testing.T, h *wellHost) {
 		must(t, os.Remove(filepath.Join(h.Machine.Host.Paths.UnitDir, "teleport-update.service")))
 	}, decision.NeedsAttention, decision.UpdaterBroken},

@@ -11,6 +11,9 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
 )
 
 // opens counts how often a file is opened while something is done, whoever replaces it meanwhile.
@@ -102,6 +105,55 @@ func TestAVerbReadsTheHostOnce(t *testing.T) {
 				t.Errorf("updates.yaml is read %d times, want %d; the agent is looked at %d times, want %d", read, verb.reads, looked, verb.looks)
 			}
 		})
+	}
+}
+
+// A run with nothing to do asks systemd for the agent and the updater's own units. What those need is for a person who asks.
+func TestARunWithNothingToDoAsksForNoOtherUnits(t *testing.T) {
+	for name, verb := range map[string]struct {
+		do   func(context.Context, *Installer) error
+		more bool
+	}{
+		"update":                  {func(ctx context.Context, i *Installer) error { return i.Update(ctx, UpdateOptions{}) }, false},
+		"what each run ends with": {func(ctx context.Context, i *Installer) error { i.Settle(ctx, "update"); return nil }, false},
+		"status":                  {func(ctx context.Context, i *Installer) error { _, err := i.Status(ctx, StatusOptions{}); return err }, true},
+		"verify":                  {func(ctx context.Context, i *Installer) error { _, err := i.Verify(ctx); return err }, true},
+	} {
+		w := newWorld(t)
+		w.Machine.Host.Program, w.Machine.Scheduled = "/proc/self/exe", !verb.more
+		whole(t, w.Installer, version.Release{Version: "1.1.0", Edition: version.OSS})
+		c := configOf(t, w.Installer)
+		c.Spec.Proxy, c.Spec.Enabled, c.Spec.ActiveVersion, c.Status.ActiveEdition = w.url, true, "1.1.0", version.OSS
+		must(t, c.Save(w.Machine.Host.Paths.Config()))
+		asked := map[string]int{}
+		connect := sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
+			u.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "vpn.service"}}
+		})
+		w.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
+			a, err := connect(ctx)
+			shown := a.(seen)
+			shown.units = func(name string, u *systemd.Unit) {
+				asked[name]++
+				if u.Name == w.Machine.Host.OwnUnits().Recovery() {
+					u.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "var.mount"}}
+				}
+			}
+			return looks{shown, new(int)}, err
+		}
+		must(t, w.Update(t.Context(), UpdateOptions{})) // which puts right what the test has left out
+		clear(asked)
+		must(t, verb.do(t.Context(), w.Installer))
+		for _, unit := range []string{"vpn.service", "var.mount"} {
+			if (asked[unit] == 1) != verb.more || asked[unit] > 1 {
+				t.Errorf("%s asks for %s %d times", name, unit, asked[unit])
+			}
+		}
+		own := w.Machine.Host.OwnUnits()
+		for unit, n := range asked {
+			if known := unit == own.Timer() || unit == own.Service() || unit == own.Recovery() || verb.more; !known || n > 1 {
+				t.Errorf("%s asks for %s %d times", name, unit, n)
+			}
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"teleport-update/internal/procfs"
 )
 
 // Condition is one line of Condition…= or Assert…=.
@@ -73,6 +75,7 @@ var onFiles = map[string]func(path string) (bool, error){
 	"PathExists":         exists,
 	"PathExistsGlob":     func(pattern string) (bool, error) { found, err := filepath.Glob(pattern); return len(found) > 0, err },
 	"PathIsDirectory":    onInfo(os.FileInfo.IsDir),
+	"PathIsMountPoint":   isMountPoint,
 	"PathIsSymbolicLink": isSymbolicLink,
 	"FileNotEmpty":       onInfo(func(i os.FileInfo) bool { return i.Mode().IsRegular() && i.Size() > 0 }),
 	"FileIsExecutable":   onInfo(func(i os.FileInfo) bool { return i.Mode().IsRegular() && i.Mode().Perm()&0o111 != 0 }),
@@ -104,6 +107,16 @@ func onInfo(is func(os.FileInfo) bool) func(string) (bool, error) {
 		info, err := os.Stat(path)
 		return err == nil && is(info), err
 	}
+}
+
+// isMountPoint follows links, as systemd does.
+func isMountPoint(path string) (bool, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false, err
+	}
+	at, err := procfs.Host().MountAt(real)
+	return err == nil && at == real, err
 }
 
 func isSymbolicLink(path string) (bool, error) {

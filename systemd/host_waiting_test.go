@@ -130,7 +130,7 @@ func TestHostAStartOfAUnitThatSystemdWasToStartAgain(t *testing.T) {
 	}
 	crashed := func(since time.Duration) {
 		t.Helper()
-		for began := time.Now(); !strings.HasPrefix(state().SubState, "auto-restart") || state().age() < since; time.Sleep(20 * time.Millisecond) {
+		for began := time.Now(); !strings.HasPrefix(state().SubState, "auto-restart") || state().InState < since; time.Sleep(20 * time.Millisecond) {
 			if time.Since(began) > patience {
 				t.Fatalf("the unit is %s", state().SubState)
 			}

@@ -1,42 +1,60 @@
 package systemd
 
 import (
+	"context"
 	"os"
-	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Startup is what a unit's processes need before they can do anything: systemd looks at it with each start, and not before.
 type Startup struct {
-	Group            string
+	Groups           []string // that have to be known; of Group= none that systemd makes for each run
 	WorkingDirectory string   // empty: none that has to be there
 	EnvironmentFiles []string // that have to be there
 	TooLow           []string // limits under which no program as this one comes to its end, as a unit file has them
+	TooShort         []string // times in which none does that has an end
+
+	// Before are the commands that systemd runs first and that keep it from starting the unit if they fail, as a
+	// unit file has them.
+	Before []string
+	// What is missing now need not be missing at a start: systemd makes folders for the unit's processes (made), and starts
+	// other units first: units of mounts, and services, which may make any file.
+	made, mounts []string
+	services     bool
 }
 
 // least are the values of limits below which this program does not come to its end, with any work.
 var least = []struct {
-	name, property string
-	value          uint64
-	format         func(uint64) string
+	name  string
+	value uint64
 }{
-	{"LimitAS", "LimitAS", 64 << 20, number},
-	{"LimitDATA", "LimitDATA", 16 << 20, number},
-	{"LimitFSIZE", "LimitFSIZE", 1 << 20, number},
-	{"LimitNOFILE", "LimitNOFILE", 16, number},
-	{"LimitCPU", "LimitCPU", 1, number},
-	{"MemoryMax", "MemoryMax", 16 << 20, number},
-	{"TasksMax", "TasksMax", 4, number},
-	{"TimeoutStartSec", "TimeoutStartUSec", 1_000_000, func(usec uint64) string { return limit(usec).String() }},
-	{"RuntimeMaxSec", "RuntimeMaxUSec", 1_000_000, func(usec uint64) string { return limit(usec).String() }},
+	{"LimitAS", 64 << 20},
+	{"LimitDATA", 16 << 20},
+	{"LimitFSIZE", 1 << 20},
+	{"LimitNOFILE", 16},
+	{"LimitCPU", 1},
+	{"MemoryMax", 16 << 20},
+	{"TasksMax", 4},
 }
 
-func number(n uint64) string { return strconv.FormatUint(n, 10) }
+// times are those after which systemd ends a unit's processes, without their units. In less than leastTime, in microseconds,
+// this program does not come to its end.
+var times = []string{"TimeoutStart", "RuntimeMax"}
+
+const leastTime = 1_000_000
 
 func parseStartup(p properties) Startup {
-	s := Startup{Group: property[string](p, "Group")}
+	s := Startup{made: madeFor(p), Before: commandsBefore(p)}
+	s.mounts, s.services = startedBefore(p)
+	if group := property[string](p, "Group"); group != "" && !property[bool](p, "DynamicUser") {
+		s.Groups = append(s.Groups, "Group="+group)
+	}
+	for _, group := range property[[]string](p, "SupplementaryGroups") {
+		s.Groups = append(s.Groups, "SupplementaryGroups="+group)
+	}
 	if dir := property[string](p, "WorkingDirectory"); !strings.HasPrefix(dir, "!") && !strings.HasPrefix(dir, "-") {
 		s.WorkingDirectory = dir
 	}
@@ -46,29 +64,81 @@ func parseStartup(p properties) Startup {
 		}
 	}
 	for _, l := range least {
-		if value, there := p[l.property].Value().(uint64); there && value < l.value {
-			s.TooLow = append(s.TooLow, l.name+"="+l.format(value))
+		if value, there := p[l.name].Value().(uint64); there && value < l.value {
+			s.TooLow = append(s.TooLow, l.name+"="+strconv.FormatUint(value, 10))
+		}
+	}
+	for _, name := range times {
+		if usec, there := p[name+"USec"].Value().(uint64); there && usec < leastTime {
+			s.TooShort = append(s.TooShort, name+"Sec="+limit(usec).String())
 		}
 	}
 	return s
 }
 
-// Prevents returns a setting that keeps a program as this one from starting, or from coming to its end; empty if none does.
-func (s Startup) Prevents() string {
-	if s.Group != "" {
-		if _, err := strconv.Atoi(s.Group); err != nil {
-			if _, err := user.LookupGroup(s.Group); err != nil {
-				return "Group=" + s.Group
+// commandsBefore are the commands of ExecCondition= and ExecStartPre= whose failure counts.
+func commandsBefore(p properties) (all []string) {
+	for _, name := range []string{"ExecCondition", "ExecStartPre"} {
+		for _, fields := range property[[][]any](p, name) {
+			if len(fields) > 2 && fields[2] == false {
+				words, _ := fields[1].([]string)
+				all = append(all, name+"="+strings.Join(words, " "))
 			}
 		}
 	}
-	if s.WorkingDirectory != "" && s.WorkingDirectory != "~" {
-		if info, err := os.Stat(s.WorkingDirectory); os.IsNotExist(err) || err == nil && !info.IsDir() {
-			return "WorkingDirectory=" + s.WorkingDirectory
+	return all
+}
+
+// madeFor are the folders that systemd makes for the unit, and those over which it mounts something.
+func madeFor(p properties) (all []string) {
+	for name, above := range ownFolders {
+		for _, folder := range property[[]string](p, name) {
+			all = append(all, filepath.Join(above, folder))
 		}
 	}
+	for _, fields := range property[[][]any](p, "TemporaryFileSystem") {
+		all = append(all, text(fields, 0))
+	}
+	for _, name := range []string{"BindPaths", "BindReadOnlyPaths"} {
+		for _, fields := range property[[][]any](p, name) {
+			all = append(all, text(fields, 1))
+		}
+	}
+	if rootOf(p) != "" {
+		all = append(all, "/")
+	}
+	return all
+}
+
+// startedBefore are the mounts that systemd starts before a unit, along with it, and whether it starts services.
+func startedBefore(p properties) (mounts []string, services bool) {
+	after := property[[]string](p, "After")
+	for _, kind := range []string{"Requires", "BindsTo", "Wants"} {
+		for _, unit := range property[[]string](p, kind) {
+			switch {
+			case !slices.Contains(after, unit):
+			case strings.HasSuffix(unit, ".mount"):
+				mounts = append(mounts, unit)
+			case strings.HasSuffix(unit, ".service"):
+				services = true
+			}
+		}
+	}
+	return mounts, services
+}
+
+// PreventsStart returns a setting that keeps a program as this one from starting, or from running for long; empty if none does.
+func (s Startup) PreventsStart(ctx context.Context) string {
+	for _, setting := range s.Groups {
+		if _, group, _ := strings.Cut(setting, "="); !IsGroup(ctx, group) {
+			return setting
+		}
+	}
+	if s.lacksFolder() {
+		return "WorkingDirectory=" + s.WorkingDirectory
+	}
 	for _, pattern := range s.EnvironmentFiles {
-		if found, err := filepath.Glob(pattern); err == nil && len(found) == 0 {
+		if found, err := filepath.Glob(pattern); err == nil && len(found) == 0 && !s.brings(pattern) {
 			return "EnvironmentFile=" + pattern
 		}
 	}
@@ -76,4 +146,39 @@ func (s Startup) Prevents() string {
 		return s.TooLow[0]
 	}
 	return ""
+}
+
+// PreventsEnd is PreventsStart for a program that is to come to its end.
+func (s Startup) PreventsEnd(ctx context.Context) string {
+	if setting := s.PreventsStart(ctx); setting != "" || len(s.TooShort) == 0 {
+		return setting
+	}
+	return s.TooShort[0]
+}
+
+// lacksFolder reports whether the folder to work in is not there, and nobody brings it.
+func (s Startup) lacksFolder() bool {
+	dir := s.WorkingDirectory
+	if dir == "" || dir == "~" || s.brings(dir) || slices.ContainsFunc(s.made, func(made string) bool { return related(made, dir) }) {
+		return false
+	}
+	info, err := os.Stat(dir)
+	return os.IsNotExist(err) || err == nil && !info.IsDir()
+}
+
+// brings reports whether units that systemd starts first may bring a file or folder that is missing.
+func (s Startup) brings(path string) bool {
+	for dir := path; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if slices.Contains(s.mounts, escapePath(dir)+".mount") {
+			mounted, err := isMountPoint(dir)
+			return err != nil || !mounted
+		}
+	}
+	return s.services
+}
+
+// related reports whether one of two paths is above the other, or is the other.
+func related(a, b string) bool {
+	a, b = filepath.Clean(a)+"/", filepath.Clean(b)+"/"
+	return a == "//" || b == "//" || strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 }

@@ -23,6 +23,7 @@ type Ties struct {
 	View    View // of the file system, that its processes have
 	Startup Startup
 
+	Needs    []Need   // units without which systemd does not start this one
 	After    []string // units that are started before this one, where both are
 	Starters []string // units that start this one again whenever it is down: Upholds=, a .path
 	// Dependents are the units that systemd stops with this one: by Requires=, Requisite=, BindsTo=, PartOf=,
@@ -37,6 +38,7 @@ func parseTies(p properties) Ties {
 		KillMode:     property[string](p, "KillMode"),
 		Lenient:      denied(p, "SendSIGKILL"),
 		Conditions:   append(parseConditions(p, "Conditions"), parseConditions(p, "Asserts")...),
+		Needs:        parseNeeds(p),
 		After:        property[[]string](p, "After"),
 		Starters:     slices.Clone(property[[]string](p, "UpheldBy")),
 		View:         parseView(p),

@@ -20,6 +20,10 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
+	mount := filepath.Join(dir, "mount")
+	if err := os.Symlink("/proc", mount); err != nil {
+		t.Fatal(err)
+	}
 	gone := filepath.Join(dir, "gone")
 	for _, c := range []struct {
 		name  string
@@ -30,6 +34,8 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 		{"PathExistsGlob", dir + "/f*", true}, {"PathExistsGlob", dir + "/z*", false},
 		{"PathIsDirectory", dir, true}, {"PathIsDirectory", file, false}, {"PathIsDirectory", gone, false},
 		{"PathIsSymbolicLink", link, true}, {"PathIsSymbolicLink", file, false},
+		{"PathIsMountPoint", "/proc", true}, {"PathIsMountPoint", "/proc/../proc/", true}, {"PathIsMountPoint", "/proc/self", false},
+		{"PathIsMountPoint", gone, false}, {"PathIsMountPoint", mount, true},
 		{"FileNotEmpty", file, true}, {"FileNotEmpty", empty, false}, {"FileNotEmpty", dir, false},
 		{"FileIsExecutable", file, true}, {"FileIsExecutable", gone, false},
 		{"DirectoryNotEmpty", dir, true}, {"DirectoryNotEmpty", gone, false},
@@ -66,14 +72,16 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 		"RequiredBy": []string{"a.service", "some.target"}, "BoundBy": []string{"a.service"}, "ConsistsOf": []string{"b.service"},
 		"RequisiteOf": []string{"c.timer"}, "PropagatesStopTo": []string{"d.socket", "b.service"},
 		"TriggeredBy": []string{"teleport.path", "teleport.timer"}, "UpheldBy": []string{"keeper.service"}, "After": []string{"basic.target"},
+		"Requires": []string{"a.service"}, "BindsTo": []string{"b.mount"}, "Requisite": []string{"c.service"},
 		"Conditions": [][]any{{"ConditionPathExists", false, true, "/x", int32(1)}},
 	}))
 	want := Ties{
 		RefusesStop: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "some.target", "c.timer", "b.service", "d.socket"},
+		Needs:    []Need{{"Requires", "a.service"}, {"BindsTo", "b.mount"}, {"Requisite", "c.service"}},
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},
 		Conditions: []Condition{{Type: "ConditionPathExists", Negated: true, Parameter: "/x"}},
 	}
-	got.View = View{} // has a test of its own
+	got.View, got.Startup = View{}, Startup{} // have tests of their own
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
 	}

@@ -130,10 +130,13 @@ func unitOverruled(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("systemd has no unit %s that it can start (%s): the next start fails; `systemctl daemon-reload` "+
 			"has it look again in %s", unit, orUnknown(a.LoadState), h.Paths().UnitDir))
 		return nil
-	case a.NeedDaemonReload:
+	case a.NeedDaemonReload, h.Deep && h.Unread(a.Unit):
 		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk: `systemctl daemon-reload` has it read the files", unit))
 	}
 	why, err := h.Starts(h)
+	if why == nil && err == nil && h.Deep && h.agent.State == state.AgentRunning {
+		why, err = h.Needs(h)
+	}
 	problems, _ := h.Links()
 	if ours := h.agent.FragmentPath == h.Paths().Unit(); why != nil && (!ours || len(problems) == 0) {
 		f.found(nil, why.Error()) // else it follows from the links

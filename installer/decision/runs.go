@@ -78,6 +78,15 @@ func recoveryBroken(h *facts, f *finder) error {
 	if !h.Deep {
 		return nil
 	}
+	if h.Unread(o.Recovery) {
+		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk, so it cannot be told what the next boot starts: "+
+			"`systemctl daemon-reload` has it read the files", o.Recovery.Name))
+	}
+	if why, err := h.RecoveryNeeds(h); err != nil {
+		return err
+	} else if why != nil {
+		f.found(nil, fmt.Sprintf("%v, and %s: %s", why.What, counts, why.Fix))
+	}
 	if err := h.Rescuer(h); err != nil {
 		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts))
 	}

@@ -13,7 +13,7 @@ type try func(*facts) string
 // is printed instead.
 var (
 	// toStart is for a start by the unit as systemd has it.
-	toStart = []try{versionRuns, notMasked, mayBeStarted, unitLeadsToVersion, nextStartWorks, recordsFit}
+	toStart = []try{versionRuns, notMasked, isLoaded, mayBeStarted, unitLeadsToVersion, nextStartWorks, needsAreThere, recordsFit}
 	// behindMask is for a start once the unit is unmasked: systemd knows nothing of a masked unit.
 	behindMask = []try{versionRuns, linksLeadToVersion, isConfigured, recordsFit}
 	// onceConfigured is for a start once the agent has a configuration. Without one, conditions of the unit may not hold.
@@ -78,6 +78,13 @@ func notMasked(h *facts) string {
 	return ""
 }
 
+func isLoaded(h *facts) string {
+	if h.agent.LoadState != "" && h.agent.LoadState != "loaded" {
+		return fmt.Sprintf("systemd has its unit as %s: `systemctl status %s` says why", h.agent.LoadState, h.Paths().AgentUnit())
+	}
+	return ""
+}
+
 func mayBeStarted(h *facts) string {
 	if h.agent.Ties.RefusesStart {
 		return "systemd refuses to start its unit when asked (RefuseManualStart=)"
@@ -88,6 +95,14 @@ func mayBeStarted(h *facts) string {
 func unitLeadsToVersion(h *facts) string { return found(h.Starts(h)) }
 
 func nextStartWorks(h *facts) string { return found(h.NextStart(h)) }
+
+// needsAreThere asks systemd for each unit that the agent's unit needs, so runs of the timer do without it.
+func needsAreThere(h *facts) string {
+	if !h.Deep {
+		return ""
+	}
+	return found(h.Needs(h))
+}
 
 // linksLeadToVersion looks at the files that systemd reads once the unit is not masked any more.
 func linksLeadToVersion(h *facts) string {

@@ -13,11 +13,12 @@ import (
 // AgentUnit is the agent's unit as its files say it.
 type AgentUnit struct {
 	paths state.Paths
+	own   systemd.Units
 	read  bool // systemd reads the folder of the unit
 }
 
 // AgentUnit returns the agent's unit.
-func (h *Host) AgentUnit() AgentUnit { return AgentUnit{paths: h.Paths, read: h.systemdReads()} }
+func (h *Host) AgentUnit() AgentUnit { return AgentUnit{h.Paths, h.OwnUnits(), h.systemdReads()} }
 
 func (a AgentUnit) command() (systemd.ServiceCommand, error) {
 	command, err := systemd.ReadService(a.paths.AgentUnit(), a.dirs())
@@ -50,16 +51,17 @@ func (a AgentUnit) CheckLoaded(u systemd.Unit) error {
 	if err != nil {
 		return err
 	}
+	unread := systemd.HasUnread(u, a.dirs())
 	read := ledTo(command.Words)
 	only := strings.Contains(strings.Join(u.Command, " "), "$") // variables have no value there
 	switch {
 	case len(u.Command) == 0, !command.Found, only, loaded == read:
 		return nil
-	case u.NeedDaemonReload && u.Idle():
+	case unread && u.Idle():
 		return nil // it is started as the files say, once systemd has read them
 	}
 	fix := "write the paths into one line of ExecStart= each, as they are: `systemctl edit %s`"
-	if u.NeedDaemonReload {
+	if unread {
 		fix = "run `systemctl daemon-reload`, and `systemctl restart %s` if that was changed on purpose; then run the command again"
 	}
 	return failure.Unchanged("systemd has loaded the agent's unit with %s, and its files say %s", loaded, read).
@@ -72,4 +74,13 @@ func (a AgentUnit) dirs() []string {
 		return []string{a.paths.UnitDir}
 	}
 	return systemd.UnitPath()
+}
+
+// Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them. The updater's own files
+// are left out: it has systemd read them when that is due.
+func (a AgentUnit) Unread(u systemd.Unit) bool {
+	if u.Name == a.own.Recovery() {
+		return a.own.RecoveryUnread(u, a.dirs())
+	}
+	return systemd.HasUnread(u, a.dirs(), a.own.UpdaterInfoFile(), a.own.CarriedFile())
 }

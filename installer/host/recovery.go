@@ -29,8 +29,12 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 			return failure.Unchanged("%s would not be started, for %s does not hold", u.Name, c).To("%s", look)
 		}
 	}
-	if setting := u.Ties.Startup.Prevents(); setting != "" {
+	if setting := u.Ties.Startup.PreventsEnd(ctx); setting != "" {
 		return failure.Unchanged("%s would not come to its end, for %s keeps it from that", u.Name, setting).To("%s", look)
+	}
+	if before := u.Ties.Startup.Before; len(before) > 0 {
+		return failure.Unchanged("%s would not be started if another command fails, %s", u.Name, before[0]).
+			To("%s; ExecStartPre=- goes on after a failure", look)
 	}
 	folders := []string{h.Paths.LinkDir, h.Paths.UnitDir, h.Paths.Versions()}
 	if database, err := h.Database(); err == nil {

@@ -55,6 +55,9 @@ func TestWhatKeepsTheRecoveryFromItsWork(t *testing.T) {
 		"a read-only host":              {veil("/", systemd.Writing), "Some="},
 		"another folder is read-only":   {veil("/nonexistent", systemd.Writing), ""},
 		"links that cannot be executed": {veil(h.Paths.LinkDir, systemd.Executing), ""},
+		"a command that skips it":       {func(u *systemd.Unit) { u.Ties.Startup.Before = []string{"ExecCondition=/bin/false"} }, "ExecCondition=/bin/false"},
+		"a time that is too short":      {func(u *systemd.Unit) { u.Ties.Startup.TooShort = []string{"TimeoutStartSec=1ms"} }, "TimeoutStartSec=1ms"},
+		"a group":                       {func(u *systemd.Unit) { u.Ties.Startup.Groups = []string{"Group=no-such"} }, "Group=no-such"},
 		"another root":                  {func(u *systemd.Unit) { u.Ties.View.Root = "RootDirectory=/srv" }, "RootDirectory=/srv"},
 	} {
 		u := systemd.Unit{Name: "teleport-update-recover.service", LoadState: "loaded", ExecStart: program, DropIns: []string{"/etc/a.conf"},

@@ -6,13 +6,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,6 +29,8 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	switch {
 	case u.LoadState == "masked":
 		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
+	case u.LoadState != "loaded":
+		return failure.Refuse("systemd has %s as %s: %s", u.Name, u.LoadState, mendUnit(u))
 	case u.Ties.RefusesStart:
 		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set",
 			u.Name)
@@ -43,7 +41,7 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 // CheckNextStart is CheckCanStart for the next boot, which starts also what is started by nobody
 // else. A masked unit is another's to tell of.
 func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database string) error {
-	unmet := u.Ties.Unmet(ctx)
+	unmet, startup := u.Ties.Unmet(ctx), u.Ties.Startup.PreventsStart(ctx)
 	now, err := h.Database()
 	places, _ := h.AgentPlaces() // its error is that of Database
 	config := places.Config
@@ -56,8 +54,11 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 			u.Name, unmet[0])
 	case h.startsAnother(u):
 		return &failure.RefusedError{Err: h.another(u)}
-	case !u.DynamicUser && !isUser(ctx, u.User):
+	case !u.DynamicUser && !systemd.IsUser(ctx, u.User):
 		return failure.Refuse("the agent's unit starts it as user %q, whom this host does not know", u.User)
+	case startup != "":
+		return failure.Refuse("%[1]s would not start again, for %[2]s keeps it from that: `systemctl cat %[1]s` shows where that is set",
+			u.Name, startup)
 	case named && !Exists(config):
 		return failure.Refuse("%s, with which the agent's unit starts it, is missing", config)
 	case err != nil:
@@ -155,27 +156,3 @@ func (h *Host) LooksElsewhere(u systemd.Unit) bool {
 // startRoom is what an agent needs of its data's file system to start, in bytes: less than
 // any does, so that one that could start is not kept from it.
 const startRoom = 256 << 10
-
-// askLimit is how long the host's directory of users may take.
-const askLimit = 10 * time.Second
-
-// isUser reports whether systemd can start something as a user; it also does where nobody
-// can tell. Users that are not in /etc/passwd may be in a directory, which a program
-// without the C library cannot ask itself.
-func isUser(ctx context.Context, name string) bool {
-	if _, err := strconv.Atoi(name); name == "" || err == nil {
-		return true
-	}
-	if _, err := user.Lookup(name); err == nil {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "getent", "passwd", name)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	ended, ok := errors.AsType[*exec.ExitError](cmd.Run())
-	return !ok || ended.ExitCode() != getentUnknown
-}
-
-// getentUnknown is how getent(1) ends for a name that nobody knows.
-const getentUnknown = 2

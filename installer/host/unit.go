@@ -32,6 +32,8 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		return nil
 	case u.LoadState == "masked":
 		return masked(h.Paths.AgentUnit())
+	case u.LoadState == "bad-setting", u.LoadState == "error":
+		return failure.Unchanged("systemd has %s as %s", u.Name, u.LoadState).To("%s", mendUnit(u)).Refused()
 	case h.startsAnother(u):
 		return failure.Unchanged("%w", h.another(u)).Refused()
 	case u.FragmentPath == "" || h.isUnit(u.FragmentPath), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
@@ -65,6 +67,11 @@ func (h *Host) startsAnother(u systemd.Unit) bool {
 func (h *Host) another(u systemd.Unit) error {
 	return fmt.Errorf("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart,
 		strings.Join(h.othersDropIns(u), ", "))
+}
+
+// mendUnit says what to do about a unit that systemd could not load.
+func mendUnit(u systemd.Unit) string {
+	return fmt.Sprintf("`systemctl status %[1]s` says what is wrong with its files; correct them, then `systemctl daemon-reload`", u.Name)
 }
 
 func masked(unit string) error {

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
@@ -61,6 +63,23 @@ func (s *Survey) Agent(ctx context.Context) (Agent, error) {
 		}
 		return s.AgentOf(sight), nil
 	})
+}
+
+// Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them.
+func (s *Survey) Unread(u systemd.Unit) bool { return s.from.Place.AgentUnit().Unread(u) }
+
+// Needs says which unit that the agent's unit needs keeps systemd from starting it; nil if none shows. It asks systemd
+// for each of them. err is why that cannot be told.
+func (s *Survey) Needs(ctx context.Context) (why, err error) {
+	a, err := s.Agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = host.CheckNeeds(ctx, a.Unit, s.unit)
+	if failure.Is[*failure.RefusedError](err) {
+		return err, nil
+	}
+	return nil, err
 }
 
 // AgentOf says what of the agent follows from a look at it.
@@ -117,7 +136,7 @@ func (a Agent) Is(r version.Release) bool {
 	return a.Runs.Version == r.Version && (a.Runs.Edition == r.Edition || a.Runs.Edition == "" || r.Edition == "")
 }
 
-// unit is what systemd knows of one of the updater's own units.
+// unit is what systemd knows of another unit than the agent's.
 func (s *Survey) unit(ctx context.Context, name string) (systemd.Unit, error) {
 	if s.units[name] == nil {
 		s.units[name] = &part[systemd.Unit]{}

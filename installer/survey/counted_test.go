@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
@@ -68,6 +69,7 @@ func (c counted) CheckStarts(systemd.Unit, versions.Tree) error { return c.read(
 func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error {
 	return c.read("next start")
 }
+func (c counted) AgentUnit() host.AgentUnit          { return host.AgentUnit{} }
 func (c counted) CheckDatabaseThere(int, bool) error { return c.read("database there") }
 func (c counted) CheckNeverEnabled() error           { return c.read("never enabled") }
 

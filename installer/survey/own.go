@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"teleport-update/installer/host"
 	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
@@ -46,6 +47,16 @@ func (s *Survey) Recovery(ctx context.Context) (why *failure.Error, err error) {
 		return nil, err
 	}
 	return s.from.Updater.CheckRecovery(ctx, o.Recovery), nil
+}
+
+// RecoveryNeeds says which unit that the recovery needs keeps systemd from starting it; nil if none shows. It asks
+// systemd for each of them.
+func (s *Survey) RecoveryNeeds(ctx context.Context) (why *failure.Error, err error) {
+	o, err := s.Own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return host.CheckRecoveryNeeds(ctx, o.Recovery, s.unit)
 }
 
 // Rescuer runs the program that the recovery at boot runs, and says why that cannot be

@@ -10,6 +10,7 @@ import (
 	"context"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
@@ -44,6 +45,7 @@ type Place interface {
 	CheckStarts(systemd.Unit, versions.Tree) error
 	CheckNextStart(ctx context.Context, u systemd.Unit, database string) error
 	CheckDatabaseThere(pid int, had bool) error
+	AgentUnit() host.AgentUnit
 }
 
 // Updater is the updater's own part of the host.

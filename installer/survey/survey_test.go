@@ -42,6 +42,10 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("own units", own, err)
 	recovery, err := s.Recovery(ctx)
 	add("recovery", recovery, err)
+	recoveryNeeds, err := s.RecoveryNeeds(ctx)
+	add("recovery needs", recoveryNeeds, err)
+	needs, err := s.Needs(ctx)
+	add("needs", needs, err)
 	v, err := s.Version()
 	add("version", v, err)
 	links, err := s.Links()
@@ -121,12 +125,12 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"config", broken, []string{"config", "links", "pair", "starts", "version"}},
 		{"journal", broken, []string{"journal"}},
 		{"history", broken, []string{"history"}},
-		{"connect", broken, []string{"agent", "delay", "next start", "own units", "pair", "recovery", "starts", "starts again"}},
-		{"agent", broken, []string{"agent", "delay", "next start", "pair", "starts"}},
+		{"connect", broken, []string{"agent", "delay", "needs", "next start", "own units", "pair", "recovery", "recovery needs", "starts", "starts again"}},
+		{"agent", broken, []string{"agent", "delay", "needs", "next start", "pair", "starts"}},
 		{systemd.StartOfUnits, broken, []string{"delay"}},
-		{"teleport-update.timer", broken, []string{"own units", "recovery"}},
-		{"teleport-update.service", broken, []string{"own units", "recovery"}},
-		{"teleport-update-recover.service", broken, []string{"own units", "recovery"}},
+		{"teleport-update.timer", broken, []string{"own units", "recovery", "recovery needs"}},
+		{"teleport-update.service", broken, []string{"own units", "recovery", "recovery needs"}},
+		{"teleport-update-recover.service", broken, []string{"own units", "recovery", "recovery needs"}},
 		{"links", broken, []string{"links"}},
 		{"next start", fmt.Errorf("look at the program: %w", fs.ErrPermission), []string{"next start", "starts"}},
 		{"tbot.service", broken, []string{"starts again"}},

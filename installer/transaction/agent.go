@@ -154,6 +154,11 @@ func (s Sight) hidden() error {
 // file was removed, or the data are on a new system. There is nothing to stop.
 func (s Sight) unknown() bool { return s.LoadState == "not-found" && s.MainPID == 0 }
 
+// unloadable reports whether systemd could not load the agent's unit, which is down.
+func (s Sight) unloadable() bool {
+	return (s.LoadState == "bad-setting" || s.LoadState == "error") && s.ActiveState == "inactive"
+}
+
 func cameFrom(p procfs.Process, dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	return err == nil && p.CameFrom(real)
@@ -258,7 +263,7 @@ func (a *realAgent) Stop(ctx context.Context, how manner) error {
 
 // stop stops the agent that was seen, by what systemd is told for that.
 func (s Sight) stop(ctx context.Context, how manner, readAgain, stopUnit func(context.Context) error) error {
-	if s.unknown() {
+	if s.unknown() || s.unloadable() {
 		return nil // systemd refuses to stop what it does not know
 	}
 	if s.mustReadAgain(how) {

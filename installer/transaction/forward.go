@@ -52,6 +52,7 @@ type placeForward interface {
 	Link(links []state.LinkChange) error
 	PlaceUnit(tree versions.Tree) error
 	CheckStarts(u systemd.Unit, tree versions.Tree) error
+	AgentUnit() host.AgentUnit
 }
 
 // unitKeeper keeps a unit that the next one takes the place of.
@@ -85,10 +86,26 @@ func (s *doing) stop(ctx context.Context) error {
 	if !s.j.Database.Stop || !s.j.Agent.State.Wanted() {
 		return nil
 	}
+	if err := s.readUnit(ctx); err != nil {
+		return err
+	}
 	if err := s.held.canStart(ctx); err != nil {
 		return err
 	}
 	return wrap(s.agent.Stop(ctx, inOrder), "stop the agent: %w")
+}
+
+// readUnit has systemd read a unit that changed since the transaction was planned: what is asked before the stop is
+// to be about the unit that the agent is started by.
+func (s *doing) readUnit(ctx context.Context) error {
+	sight, err := s.agent.Look(ctx)
+	if err != nil || !s.place.AgentUnit().Unread(sight.Unit) {
+		return err
+	}
+	if err := s.agent.DaemonReload(ctx); err != nil {
+		return failure.Refuse("have systemd read the agent's unit, which changed: %w", err)
+	}
+	return nil
 }
 
 func (s *doing) backUp(ctx context.Context) error {

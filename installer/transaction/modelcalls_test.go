@@ -180,7 +180,7 @@ func (m *model) Prove(ctx context.Context, by health.Means, w health.Watch) (out
 			}
 		}
 		if m.unit == "" {
-			return errors.New("systemd reports the unit as not-found")
+			return &health.UnhealthyError{Reason: "cannot be started", Prevented: errors.New("systemd has its unit as not-found")}
 		}
 		if m.masked {
 			return errors.New("Unit teleport.service is masked.")

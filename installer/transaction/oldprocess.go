@@ -26,6 +26,9 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	if err != nil {
 		return err
 	}
+	if err := host.CheckNeeds(ctx, sight.Unit, t.agent.Unit); err != nil {
+		return err
+	}
 	if !t.j.Database.Taken {
 		return t.m.checkStartsAgain(ctx, sight, t.j.Database.Path)
 	}

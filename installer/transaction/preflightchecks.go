@@ -20,6 +20,7 @@ import (
 // a download it would say nothing.
 func preflightChecks() []preflightCheck {
 	return []preflightCheck{
+		{name: "systemd has read the units", needs: Change | Now, check: unitsRead, leaves: true},
 		{name: "the agent sees the version", needs: Change | wanted, check: seesVersion, sentence: "a version could not be started: %[1]w"},
 		{name: "the agent is seen", needs: Change, check: isSeen, sentence: "nobody could tell whether a version is healthy: %[1]w",
 			advice: "see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service"},
@@ -68,6 +69,44 @@ func (m *Machine) Preflight(ctx context.Context) (*Preflight, error) {
 func (t *transaction) preflight(ctx context.Context) (*Preflight, error) {
 	sight, err := t.agent.Look(ctx)
 	return &Preflight{Sight: sight, t: t, checks: preflightChecks(), asked: map[string]bool{}}, err
+}
+
+// unitsRead has systemd read the files of the agent's unit and of the recovery if they changed since it did: the transaction
+// has it do so later, and what all that follows has found out would be about another unit. Who only asks changes
+// nothing, and says so.
+func unitsRead(p *Preflight, ctx context.Context) error {
+	unread, err := p.unread(ctx)
+	switch {
+	case err != nil, len(unread) == 0:
+		return err
+	case p.stage&Deep != 0:
+		p.t.m.Host.Log.Warn("systemd has an older text of units than their files, and this is about the older one: the change has it read "+
+			"the files first, and asks again", "units", strings.Join(unread, " "))
+		return nil
+	case p.stage&begins == 0:
+		return nil
+	}
+	// An agent that was led elsewhere since it was started is not to be taken for one of the other place.
+	if err := p.t.m.Host.AgentUnit().CheckLoaded(p.Sight.Unit); err != nil {
+		return err
+	}
+	p.t.m.Host.Log.Info("units changed since systemd read them: it reads their files again", "units", strings.Join(unread, " "))
+	if err := p.t.agent.DaemonReload(ctx); err != nil {
+		return fmt.Errorf("have systemd read changed units: %w; %s", err, StaysAsItIs(p.config))
+	}
+	p.Sight, err = p.t.agent.Look(ctx)
+	return err
+}
+
+// unread names the units whose files changed since systemd read them.
+func (p *Preflight) unread(ctx context.Context) (names []string, err error) {
+	recovery, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
+	for _, u := range []systemd.Unit{p.Sight.Unit, recovery} {
+		if p.t.m.Host.AgentUnit().Unread(u) {
+			names = append(names, u.Name)
+		}
+	}
+	return names, err
 }
 
 // seesVersion: an agent that is started again has to see the folders that a version is started from.
@@ -121,7 +160,10 @@ func databaseWhole(p *Preflight, ctx context.Context) error {
 }
 
 func startsAgain(p *Preflight, ctx context.Context) error {
-	return p.t.m.checkStartsAgain(ctx, p.Sight, p.Database.Path)
+	if err := p.t.m.checkStartsAgain(ctx, p.Sight, p.Database.Path); err != nil {
+		return err
+	}
+	return host.CheckNeeds(ctx, p.Sight.Unit, p.t.agent.Unit)
 }
 
 // roomForDatabase has the transaction remove a version that failed, if there is no room otherwise.
@@ -230,7 +272,10 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 	}
 	why := p.t.m.Host.CheckRecovery(ctx, u)
 	if why == nil {
-		return nil
+		why, err = host.CheckRecoveryNeeds(ctx, u, p.t.agent.Unit)
+	}
+	if why == nil {
+		return err
 	}
 	why.What = fmt.Errorf("the recovery at boot, which would repair an update that a power cut ends, cannot be counted on: %w", why.What)
 	why.State = StaysAsItIs(p.config)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"teleport-update/health"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
@@ -27,7 +28,11 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 		return err
 	}
 	if sight.Running() {
-		if err := m.checkStartsAgain(ctx, sight, ""); err != nil {
+		err := m.checkStartsAgain(ctx, sight, "")
+		if err == nil {
+			err = host.CheckNeeds(ctx, sight.Unit, agent.Unit)
+		}
+		if err != nil {
 			return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err)
 		}
 	}

@@ -65,10 +65,25 @@ func toTheAgentsUnit() (all []action) {
 		{"the agent has variables", `[Service]\nEnvironment=OTHER=1\n`},
 		{"the agent has a slice", `[Service]\nSlice=other.slice\n`},
 		{"the agent may have no memory", `[Service]\nLimitAS=4M\n`},
+		{"the folder to work in has gone", `[Service]\nWorkingDirectory=/nonexistent\n`},
+		{"the group is not there", `[Service]\nGroup=nobody-such\n`},
+		{"another group is not there", `[Service]\nSupplementaryGroups=nobody-such\n`},
+		{"a folder is no mount", `[Unit]\nConditionPathIsMountPoint=/srv\n`},
+		{"a unit that the agent requires is not there", `[Unit]\nRequires=nonexistent.service\n`},
+		{"a unit that has to run does not", `[Unit]\nRequisite=systemd-tmpfiles-clean.service\nAfter=systemd-tmpfiles-clean.service\n`},
+		{"the agent's unit is wrong", `[Service]\nType=oneshot\nRestart=always\n`},
 	} {
 		all = append(all, dropIn("teleport.service", d[0], d[1]))
 	}
-	return all
+	return append(all, unread("a condition does not hold that nobody has read", `[Unit]\nConditionPathExists=/nonexistent\n`),
+		unread("the user is not there, and nobody has read that", `[Service]\nUser=nobody-such\n`))
+}
+
+// unread is a drop-in of the agent's that systemd has not read when the transaction begins.
+func unread(name, text string) action {
+	a := dropIn("teleport.service", name, text)
+	a.before = strings.TrimSuffix(a.before, "; systemctl daemon-reload")
+	return a
 }
 
 // otherUnit adds a unit that has to do with the agent.
@@ -101,8 +116,11 @@ func withOtherUnits() (all []action) {
 	upholds := otherUnit("a unit upholds the agent", "other-upholds.service", `[Unit]\nUpholds=teleport.service\n[Service]\nExecStart=/bin/sleep infinity\n`)
 	path := otherUnit("a path unit starts the agent", "other-path.path", `[Path]\nPathExists=/etc/teleport.yaml\nUnit=teleport.service\n`)
 	conflicts := otherUnit("a unit conflicts with the agent and does not run", "other-conflicts.service", `[Unit]\nConflicts=teleport.service\n[Service]\nType=oneshot\nExecStart=/bin/true\n`)
+	fails := otherUnit("a unit that the agent requires fails", "other-fails.service", `[Service]\nType=oneshot\nExecStart=/bin/false\n`)
+	with := dropIn("teleport.service", "", `[Unit]\nRequires=other-fails.service\nAfter=other-fails.service\n`)
+	fails.before, fails.undo = fails.before+"; "+with.before, with.undo+"; "+fails.undo
 	conflicts.before = strings.ReplaceAll(conflicts.before, "systemctl start --no-block", "systemctl show")
-	return append(all, stopsSlowly, startsSlowly, waits, upholds, path, conflicts)
+	return append(all, stopsSlowly, startsSlowly, waits, upholds, path, fails, conflicts)
 }
 
 // toTheUpdatersUnits is done to the timer, to its service, and to the recovery.
@@ -116,6 +134,9 @@ func toTheUpdatersUnits() (all []action) {
 		dropIn(service, "the timer's runs may not write", `[Service]\nProtectSystem=strict\n`),
 		dropIn(recovery, "a condition skips the recovery", `[Unit]\nConditionPathExists=/nonexistent\n`),
 		dropIn(recovery, "the recovery has another user", `[Service]\nUser=daemon\n`),
+		dropIn(recovery, "a command that fails comes before the recovery", `[Service]\nExecStartPre=/bin/false\n`),
+		dropIn(recovery, "a command skips the recovery", `[Service]\nExecCondition=/bin/false\n`),
+		dropIn(recovery, "a unit that the recovery requires is not there", `[Unit]\nRequires=nonexistent.service\n`),
 	}
 	for _, unit := range []string{timer, service, recovery} {
 		all = append(all, action{name: unit + " is masked", on: unit, before: "systemctl --quiet mask " + unit,

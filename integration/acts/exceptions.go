@@ -49,6 +49,16 @@ var exceptions = map[string]exception{
 	"the user is not there":                                {why: "systemd starts nothing as a user that is not there", says: unhealthy},
 	"a file of variables is not there":                     {why: "systemd starts nothing without it", says: unhealthy},
 	"the agent may have no memory":                         {why: "no agent starts without memory", says: unhealthy},
+	"the folder to work in has gone":                       {why: "systemd starts nothing in a folder that is not there", says: unhealthy},
+	"the group is not there":                               {why: "systemd starts nothing with a group that is not there", says: unhealthy},
+	"another group is not there":                           {why: "systemd starts nothing with a group that is not there", says: unhealthy},
+	"a folder is no mount":                                 {why: "systemd starts nothing whose conditions do not hold", says: `[Cc]ondition|` + unhealthy},
+	"a unit that the agent requires is not there":          {why: "systemd starts nothing that requires what is not there", says: `nonexistent\.service|` + unhealthy},
+	"a unit that has to run does not":                      {why: "systemd starts nothing that needs what does not run", says: `clean\.service|` + unhealthy},
+	"a unit that the agent requires fails":                 {why: "systemd starts nothing whose requirement fails", says: `other-fails|` + unhealthy},
+	"the agent's unit is wrong":                            {why: "systemd starts nothing that it cannot load", says: `bad-setting|` + unhealthy},
+	"a condition does not hold that nobody has read":       {why: "systemd starts nothing whose conditions do not hold", says: `[Cc]ondition|` + unhealthy},
+	"the user is not there, and nobody has read that":      {why: "systemd starts nothing as a user that is not there", says: unhealthy},
 	"there is one start an hour":                           {why: "systemd starts it once", says: unhealthy},
 	"the agent may not be started by hand":                 {why: "only a boot starts it", says: `RefuseManualStart|` + unhealthy},
 	"the programs may not be executed":                     {why: "no agent starts from there", says: `noexec|cannot be executed|` + unhealthy},
@@ -63,7 +73,7 @@ var exceptions = map[string]exception{
 
 // startsFailUnseen are acts that nobody can see before the next start, which fails: by then a version
 // that was tried has taken the place of the one that served, or the agent had to be restarted.
-var startsFailUnseen = []string{"a read transaction on the database is open", "a write transaction on the database is open", "what comes before a start fails", "the agent may have no memory", "the agent's processes stand still"}
+var startsFailUnseen = []string{"a read transaction on the database is open", "a write transaction on the database is open", "what comes before a start fails", "a unit that the agent requires fails", "the agent's processes stand still"}
 
 // excuse says why no agent runs, and whether status says so: it must not say that the
 // host is idle.

@@ -240,9 +240,12 @@ func (r *trial) unproven() bool {
 	return r.unwatched() && (r.to == unready || r.parts != nil)
 }
 
-// unwatched reports whether a version that fails was switched to while no agent ran.
+// unwatched reports whether a version that fails was switched to while no agent ran: somebody stopped it, or a boot did not
+// start it.
 func (r *trial) unwatched() bool {
-	return fails(r.to) && slices.ContainsFunc(r.all(), func(a action) bool { return a.plainName() == "the agent is stopped" })
+	return fails(r.to) && slices.ContainsFunc(r.all(), func(a action) bool {
+		return a.plainName() == "the agent is stopped" || r.boots && slices.Contains(keepFromStarting, a.plainName())
+	})
 }
 
 // keptRows says which rows are gone that must be there.

@@ -22,6 +22,7 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 	s.RunsOn("1.0.0", "--health-window", "1s")
 	s.Proven()
 	s.StatusIs("idle")
+	s.Must("systemctl", "mask", "masked.service")
 	for _, c := range []struct {
 		unit, drop string
 		by         decision.Type
@@ -65,6 +66,13 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 		{recovery, "[Service]\nInaccessiblePaths=/var/lib/teleport\n", decision.RecoveryBroken, "InaccessiblePaths="},
 		{recovery, "[Service]\nTemporaryFileSystem=/var/lib\n", decision.RecoveryBroken, "TemporaryFileSystem="},
 		{recovery, "[Service]\nRootDirectory=/srv\n", decision.RecoveryBroken, "RootDirectory="},
+		{recovery, "[Service]\nSupplementaryGroups=nobody-such\n", decision.RecoveryBroken, "SupplementaryGroups=nobody-such"},
+		{recovery, "[Service]\nExecCondition=/bin/false\n", decision.RecoveryBroken, "ExecCondition=/bin/false"},
+		{recovery, "[Service]\nExecStartPre=/bin/false\n", decision.RecoveryBroken, "ExecStartPre=/bin/false"},
+		{recovery, "[Unit]\nRequires=nonexistent.service\n", decision.RecoveryBroken, "nonexistent.service, which " + recovery + " needs"},
+		{recovery, "[Unit]\nRequires=masked.service\n", decision.RecoveryBroken, "masked.service, which " + recovery + " needs (Requires=), is masked"},
+		{recovery, "[Unit]\nRequisite=systemd-tmpfiles-clean.service\n", decision.RecoveryBroken, "(Requisite=), is inactive"},
+		{recovery, "[Unit]\nConditionPathIsMountPoint=/srv\n", decision.RecoveryBroken, "ConditionPathIsMountPoint=/srv does not hold"},
 	} {
 		file := "/etc/systemd/system/" + c.unit + ".d/95-other.conf"
 		s.Write(file, c.drop)

@@ -1,0 +1,30 @@
+package host
+
+import (
+	"context"
+
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+// AskUnit asks systemd for a unit.
+type AskUnit = func(ctx context.Context, name string) (systemd.Unit, error)
+
+// CheckNeeds says which unit that the agent's unit needs keeps systemd from starting it: a *failure.RefusedError. It
+// asks for all units that are needed, so it is for who is about to change something, or for a person who asks.
+func CheckNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) error {
+	lack, err := systemd.LackOf(ctx, u, ask)
+	if err != nil || lack == nil {
+		return err
+	}
+	return failure.Refuse("%s would not start again, for %v: %s", u.Name, lack, lack.Fix())
+}
+
+// CheckRecoveryNeeds is CheckNeeds for the unit of the recovery at boot. err is why that cannot be told.
+func CheckRecoveryNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) (why *failure.Error, err error) {
+	lack, err := systemd.LackOf(ctx, u, ask)
+	if err != nil || lack == nil {
+		return nil, err
+	}
+	return failure.Unchanged("%s would not be started, for %v", u.Name, lack).To("%s", lack.Fix()), nil
+}
