@@ -52,6 +52,7 @@ type placeForward interface {
 	Link(links []state.LinkChange) error
 	PlaceUnit(tree versions.Tree) error
 	CheckStarts(u systemd.Unit, tree versions.Tree) error
+	Database() (path string, err error)
 }
 
 // unitKeeper keeps a unit that the next one takes the place of.
@@ -194,7 +195,7 @@ func (s *doing) placeReport() {
 }
 
 // reload makes systemd read the unit, and makes sure that it will start the new
-// version.
+// version, on the agent's own database.
 func (s *doing) reload(ctx context.Context) error {
 	if err := s.agent.DaemonReload(ctx); err != nil {
 		return &reloadError{fmt.Errorf("make systemd read the new unit: %w", err)}
@@ -203,7 +204,25 @@ func (s *doing) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.place.CheckStarts(sight.Unit, s.req.tree)
+	if err := s.place.CheckStarts(sight.Unit, s.req.tree); err != nil {
+		return err
+	}
+	if s.j.Agent.State == state.AgentRunning || s.j.Agent.State.Wanted() && s.j.Database.Stop {
+		return s.checkNextStart(ctx)
+	}
+	return nil
+}
+
+// checkNextStart says why the agent would not start again by its new unit, or on another database than its own. An agent
+// that is reloaded keeps the arguments that it was started with: that it is healthy says nothing of its next start, which
+// may be the next boot's. The same was asked of the unit before, so another database speaks against the version.
+func (s *doing) checkNextStart(ctx context.Context) error {
+	database, err := s.place.Database()
+	if err == nil && database != s.j.Database.Path {
+		return fmt.Errorf("the unit that version %s brings leads the agent to the database %s, and its own is %s", s.req.To.Short(), database,
+			s.j.Database.Path)
+	}
+	return s.held.canStart(ctx)
 }
 
 // exchangeDatabase puts the database in the place that the new version had.

@@ -79,6 +79,26 @@ func TestTheDatabaseIsTheOneThatTheUnitLeadsTo(t *testing.T) {
 	}
 }
 
+// A reload keeps the arguments of before, so a version may be healthy that the next boot starts on another database.
+func TestAVersionWhoseUnitLeadsElsewhereIsUndone(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	unit := strings.Replace(release.Unit{}.Text(), " --pid-file", " --data-dir /srv/agent --pid-file", 1)
+	s.Release(release.Spec{Version: "1.1.0", Files: []release.File{{Name: "examples/systemd/teleport.service", Data: []byte(unit)}}})
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	before := s.Seen()
+	s.Wants("1.1.0")
+	s.Fails(1, "the unit that version 1.1.0 brings leads the agent to the database /srv/agent/proc/sqlite.db, and its own is "+scenes.LiveFile,
+		updater, "update", "--now")
+	s.Serves("1.0.0")
+	if got := before.Became(s.Seen()); got != scenes.InPeace {
+		t.Errorf("the agent was %s", got)
+	}
+	if r := s.Status(); scenes.Text(r.FailedVersion) != "1.1.0" {
+		t.Errorf("status says that %q failed, and a run of the timer would try it again", scenes.Text(r.FailedVersion))
+	}
+}
+
 // What enable was told of the agent's configuration is in force for the timer's runs, for a later command, and for the
 // recovery at boot: none of them is told again.
 func TestAnAgentConfigThatEnableWasGivenStays(t *testing.T) {
