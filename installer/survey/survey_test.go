@@ -50,6 +50,8 @@ func (c counted) Problems(versions.Tree) ([]string, error)                   { r
 func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error { return nil }
 func (c counted) CheckDatabaseThere(int, bool) error                         { return nil }
 func (c counted) CheckStarts(systemd.Unit, versions.Tree) error              { return c.read("starts") }
+func (c counted) Path() (string, error)                                      { return "/none", c.read("configuration") }
+func (c counted) Servers() (string, error)                                   { return "", c.read("servers") }
 func (c counted) CheckNeverEnabled() error                                   { return c.read("fits") }
 func (c counted) CheckEnded(context.Context, state.Config) error             { return c.read("fits") }
 func (c counted) CheckPair(context.Context, state.Config, versions.Tree) error {
@@ -66,7 +68,7 @@ func surveyOf(t *testing.T, c counted) *Survey {
 	dir := t.TempDir()
 	paths := state.Paths{DataDir: dir, UnitDir: filepath.Join(dir, "units"), AgentConfig: filepath.Join(dir, "teleport.yaml")}
 	return New(Sources{
-		StateFiles: c, Place: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: procfs.Host(), Paths: paths, Now: time.Now,
+		StateFiles: c, Place: c, Configuration: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: procfs.Host(), Paths: paths, Now: time.Now,
 		Connect: func(context.Context) (Manager, error) { c.reads["connect"]++; return c, nil },
 	})
 }
@@ -85,6 +87,8 @@ func all(s *Survey, ctx context.Context) map[string]error {
 	_, unread["starts"] = s.Starts(ctx)
 	_, unread["pair"] = s.Pair(ctx)
 	_, unread["late"] = s.Late()
+	_, unread["configuration"] = s.Configured()
+	_, unread["servers"] = s.Servers()
 	unread["fits"] = s.Fits(ctx)
 	unread["rescuer"] = s.Rescuer(ctx)
 	s.Kept(version.Release{Version: "0.9.0"})
@@ -102,7 +106,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 		all(s, t.Context())
 	}
 	s.Close()
-	for _, what := range []string{"config", "journal", "ticks", "history", "connect", "agent", "fits", "rescuer", "own units", "close",
+	for _, what := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "servers", "fits", "rescuer", "own units", "close",
 		"teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"} {
 		if c.reads[what] != 1 {
 			t.Errorf("%s is read %d times", what, c.reads[what])
