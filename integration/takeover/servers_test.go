@@ -56,3 +56,29 @@ func TestServersOfTheClusterAreSeenWhereTheUnitLeads(t *testing.T) {
 		s.Must("rm", "-rf", "/srv/agent", "/etc/systemd/system/teleport.service.d")
 	}
 }
+
+// A host may become a server of its cluster once it has a version, or was taken over as one: nothing is refused, and who
+// changes the version hears of it.
+func TestAChangeOfVersionOnAServerOfTheClusterIsWarnedOf(t *testing.T) {
+	const says = "this host runs servers of the cluster itself, whose data are in no backup of the updater"
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0", "1.2.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	if out := s.Must(updater, "verify"); strings.Contains(out, says) {
+		t.Errorf("verify says of an agent\n%s", out)
+	}
+	s.Write("/etc/teleport.yaml", s.Read("/etc/teleport.yaml")+"auth_service: {enabled: yes}\n")
+	if out := s.Must(updater, "verify"); !strings.Contains(out, says+" (auth_service in /etc/teleport.yaml)") {
+		t.Errorf("verify says\n%s", out)
+	}
+	for _, c := range []struct {
+		version string
+		command []string
+	}{{"1.1.0", []string{updater, "update", "--now"}}, {"1.2.0", []string{updater, "pin", "1.2.0"}}} {
+		s.Wants(c.version)
+		if r := s.Try(c.command...); r.Code != 0 || !strings.Contains(r.Stderr, says) {
+			t.Errorf("%s ends with %d and says\n%s", c.command, r.Code, r.Stderr)
+		}
+		s.Serves(c.version)
+	}
+}
