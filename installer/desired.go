@@ -39,11 +39,11 @@ func (f finder) ask(ctx context.Context, spec state.Spec) (find.Answer, error) {
 func (f finder) askFirst(ctx context.Context, spec *state.Spec, byAgent bool) (find.Answer, error) {
 	bare, first, second := spec.Proxy, httpsPort, host.ProxyPort
 	if byAgent {
-		places, err := f.m.Host.AgentPlaces()
+		config, err := host.ConfigurationOn(f.m.Host).Path()
 		if err != nil {
 			return find.Answer{}, err
 		}
-		agent, err := host.ReadAgentSettings(places.Config)
+		agent, err := host.ReadAgentSettings(config)
 		if err != nil {
 			return find.Answer{}, err
 		}

@@ -21,7 +21,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if err := checkPrograms(i.Machine.Host.Paths, opts.ProgramsDir); err != nil {
 		return err
 	}
-	token, err := planToken(i.Machine.Host.Paths, opts.TokenFile)
+	token, err := planToken(i.Machine.Host, opts.TokenFile)
 	if err != nil {
 		return err
 	}
@@ -188,22 +188,30 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	return in, nil
 }
 
-// askAgentSettings has the agent's configuration agree with what enable is told. What cannot be read is
-// said where it is needed.
+// askAgentSettings has the configuration that the agent's unit leads to agree with what enable is told. On a host that
+// has no version yet it has to be read.
 func askAgentSettings(i *Installer, opts EnableOptions, c state.Config) error {
-	agent, err := host.ReadAgentSettings(i.Machine.Host.Paths.AgentConfig)
-	if err != nil {
-		return nil
-	}
-	if c.Spec.ActiveVersion == "" {
-		if err := askServers(agent, opts.AllowAuthServer); err != nil {
+	if c.Spec.ActiveVersion == "" && !opts.AllowAuthServer {
+		servers, err := host.ConfigurationOn(i.Machine.Host).Servers()
+		if err == nil {
+			err = askServers(servers)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	if opts.AllowProxyConflict {
 		return nil
 	}
-	return askProxy(opts.Proxy, c.Spec.Proxy, agent, i.Machine.Host.Paths.AgentConfig)
+	config, err := host.ConfigurationOn(i.Machine.Host).Path()
+	if err != nil {
+		return nil // where it is needed, this is an error
+	}
+	agent, err := host.ReadAgentSettings(config)
+	if err != nil {
+		return nil
+	}
+	return askProxy(opts.Proxy, c.Spec.Proxy, agent, config)
 }
 
 // lookBeforeEnable refuses a host on which the units of an agent cannot be placed.

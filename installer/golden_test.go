@@ -198,6 +198,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 				must(t, os.Symlink(filepath.Join(i.Machine.Host.Paths.Versions(), "1.0.0", "bin", "tbot"), filepath.Join(proc, "exe")))
 			}
 		}},
+		"cluster-servers": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
+			writeFile(t, i.Machine.Host.Paths.AgentConfig, "auth_service: {enabled: yes}\n")
+		}},
 		"versions-left": {c: enabled(nil), answer: wants11, left: "0.9.0"},
 		"cut-off":       {c: enabled(nil), answer: wants12, journal: journal("switched")},
 		"uninstalling":  {c: enabled(nil), journal: journal("uninstalling")},

@@ -19,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/view"
 	"teleport-update/internal/console"
@@ -46,7 +47,7 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 	z := gzip.NewWriter(w)
 	archive := tar.NewWriter(z)
 	c := newCleaner(nil)
-	c.secrets = knownSecrets(i.Machine.Host.Paths, c)
+	c.secrets = knownSecrets(i.Machine.Host, c)
 	parts := i.supportParts(c)
 	if o.AgentJournal {
 		parts = append(parts, agentJournal(i.Machine.Host.Paths))
@@ -76,9 +77,14 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 	return errors.Join(archive.Close(), z.Close())
 }
 
-// knownSecrets are those of this host that the updater can name.
-func knownSecrets(p state.Paths, c *cleaner) (secrets []string) {
-	for _, path := range []string{p.Report(), p.AgentConfig} {
+// knownSecrets are those of this host that the updater can name. The agent's configuration is where its unit leads it; the
+// usual one may be of another time.
+func knownSecrets(h *host.Host, c *cleaner) (secrets []string) {
+	files := []string{h.Paths.Report(), h.Paths.AgentConfig}
+	if config, err := host.ConfigurationOn(h).Path(); err == nil {
+		files = append(files, config)
+	}
+	for _, path := range files {
 		data, err := regular.Read(path, maxPart, 0)
 		var document any
 		if err != nil || yaml.Unmarshal(data, &document) != nil {

@@ -175,9 +175,12 @@ func TestTheHostsOwnSecretsAreNowhereInTheFileForATicket(t *testing.T) {
 	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	writeFile(t, i.Machine.Host.Paths.Report(), `{"secret":"ownsecret","token":"owntoken"}`)
 	writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport: {auth_token: agents, join_params: {token_name: joining, method: token}}\nauth_service: {tokens: [\"node:static\"]}\n")
-	programs(t, map[string]string{"journalctl": "echo it has ownsecret, owntoken, agents, joining and static", "systemctl": ":", "findmnt": "echo '{}'"})
+	node := filepath.Join(t.TempDir(), "node.yaml")
+	writeFile(t, node, "teleport: {auth_token: elsewhere}\n")
+	writeFile(t, i.Machine.Host.Paths.Unit(), "[Service]\nExecStart=/bin/teleport start --config="+node+"\n")
+	programs(t, map[string]string{"journalctl": "echo it has ownsecret, owntoken, agents, joining, static and elsewhere", "systemctl": ":", "findmnt": "echo '{}'"})
 	parts, _ := bundle(t, i)
-	for _, word := range []string{"ownsecret", "owntoken", "agents", "joining", "static"} {
+	for _, word := range []string{"ownsecret", "owntoken", "agents", "joining", "static", "elsewhere"} {
 		if strings.Contains(parts["journal-updater.txt"], word) {
 			t.Errorf("%s is in %s", word, parts["journal-updater.txt"])
 		}

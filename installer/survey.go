@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
 	"teleport-update/installer/transaction"
@@ -25,7 +26,8 @@ const lookPatience = 3 * time.Second
 func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
 	return survey.New(survey.Sources{
 		Patience:   patience,
-		StateFiles: stateFiles{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
+		StateFiles: stateFiles{i}, Place: i.Machine.Host, Configuration: host.ConfigurationOn(i.Machine.Host),
+		Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
 		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 	})

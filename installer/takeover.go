@@ -8,16 +8,16 @@ import (
 	"teleport-update/internal/failure"
 )
 
-// askServers refuses a host that runs servers of the cluster itself. The database of an auth
+// askServers refuses a host that runs servers of the cluster itself, by what shows that. The database of an auth
 // service holds the whole cluster; it is in no backup of the updater, and a version that
 // migrated it cannot be undone.
-func askServers(agent host.AgentSettings, allowed bool) error {
-	if agent.Servers == "" || allowed {
+func askServers(shown string) error {
+	if shown == "" {
 		return nil
 	}
-	return failure.Unchanged("this host runs servers of the cluster itself (%s in the agent's configuration): their data are "+
+	return failure.Unchanged("this host runs servers of the cluster itself (%s): their data are "+
 		"in no backup of the updater, "+
-		"and a version that does not work could not be undone", agent.Servers).
+		"and a version that does not work could not be undone", shown).
 		To("update such hosts by hand, or add --allow-auth-server if their data are backed up by other means").Refused()
 }
 

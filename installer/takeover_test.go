@@ -1,12 +1,14 @@
 package installer
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 )
 
 // A host of the cluster's own servers is taken over only by somebody who says so.
@@ -33,12 +35,8 @@ func TestAHostOfTheClustersServersIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = askServers(agent, false)
-		if (err != nil) != (servers != "") || err != nil && !strings.Contains(err.Error(), "("+servers+" in") {
-			t.Errorf("%q: %v; want servers %q", text, err, servers)
-		}
-		if err := askServers(agent, true); err != nil {
-			t.Errorf("%q, with --allow-auth-server: %v", text, err)
+		if agent.Servers != servers {
+			t.Errorf("%q: servers %q; want %q", text, agent.Servers, servers)
 		}
 	}
 }
@@ -91,5 +89,43 @@ func TestAProxyThatWasSettledIsNotAskedAbout(t *testing.T) {
 		if err := askProxy("other.example.com", "find.example.com:443", agent, config); (err != nil) != refused {
 			t.Errorf("%s, another server than before: %v", text, err)
 		}
+	}
+}
+
+// What enable asks of the agent's configuration, it asks of the one that the agent's unit leads to.
+func TestEnableAsksTheConfigurationOfTheAgent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		usual, node, command string
+		opts                 EnableOptions
+		active               string
+		says                 string // empty: it goes on
+	}{
+		"servers":                              {node: "auth_service: {enabled: yes}", says: "itself (auth_service in NODE)"},
+		"servers that are allowed":             {node: "auth_service: {enabled: yes}", opts: EnableOptions{AllowAuthServer: true}},
+		"servers of a host that has a version": {node: "auth_service: {enabled: yes}", active: "1.0.0"},
+		"servers of another time":              {usual: "auth_service: {enabled: yes}", node: "version: v3"},
+		"a proxy": {node: "teleport: {proxy_server: \"a.example.com:443\"}", opts: EnableOptions{Proxy: "b.example.com"},
+			says: "--proxy names b.example.com, and NODE names a.example.com"},
+		"a proxy of another time": {usual: "teleport: {proxy_server: \"b.example.com:443\"}", node: "teleport: {proxy_server: \"a.example.com:443\"}",
+			opts: EnableOptions{Proxy: "a.example.com"}},
+		"a place that cannot be told":                              {command: "--config=%h/node.yaml", says: "which only systemd can resolve; nothing was changed"},
+		"a place that cannot be told of a host that has a version": {command: "--config=%h/node.yaml", active: "1.0.0"},
+		"a file that is no YAML":                                   {node: "teleport: [", says: "NODE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := testInstaller(t)
+			node := filepath.Join(t.TempDir(), "node.yaml")
+			if tc.usual != "" {
+				writeFile(t, i.Machine.Host.Paths.AgentConfig, tc.usual+"\n")
+			}
+			writeFile(t, node, tc.node+"\n")
+			writeFile(t, i.Machine.Host.Paths.Unit(), "[Service]\nExecStart=/bin/teleport start "+cmp.Or(tc.command, "--config="+node)+"\n")
+			c := state.EmptyConfig()
+			c.Spec.ActiveVersion = tc.active
+			err := askAgentSettings(i, tc.opts, c)
+			if says := strings.ReplaceAll(tc.says, "NODE", node); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+				t.Errorf("%v; want %q", err, says)
+			}
+		})
 	}
 }

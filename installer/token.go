@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"teleport-update/find"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/durable"
@@ -31,12 +32,13 @@ const maxTokenSize = 4096
 type joinToken struct {
 	secret string
 	path   string // where the agent reads it
-	config bool   // there is no configuration yet
+	config string // the configuration that its unit leads it to
+	writes bool   // there is none yet
 }
 
 // planToken reads the token and decides where it goes, before anything is
 // changed. Without a file there is none.
-func planToken(p state.Paths, file string) (*joinToken, error) {
+func planToken(h *host.Host, file string) (*joinToken, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -44,21 +46,26 @@ func planToken(p state.Paths, file string) (*joinToken, error) {
 	if err != nil {
 		return nil, failure.Unchanged("read the join token: %w", err)
 	}
-	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(p.DataDir, "token")}
+	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(h.Paths.DataDir, "token")}
 	if t.secret == "" || !isToken(t.secret) {
 		return nil, failure.Unchanged("%s does not hold one word; a join token is one", file)
 	}
-	content, err := regular.Read(p.AgentConfig, state.MaxConfigSize, 0)
+	config, err := host.ConfigurationOn(h).Path()
+	if err != nil {
+		return nil, err
+	}
+	t.config = config
+	content, err := regular.Read(config, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.config = true
+		t.writes = true
 		return t, t.checkPlace()
 	}
 	if err != nil {
 		return nil, failure.Unchanged("read the agent's configuration: %w", err)
 	}
 	// What it names is replaced by root.
-	if err := trust.Path(p.AgentConfig); err != nil {
-		return nil, failure.Unchanged("the join token is not put where %s says: %w", p.AgentConfig, err).
+	if err := trust.Path(config); err != nil {
+		return nil, failure.Unchanged("the join token is not put where %s says: %w", config, err).
 			To("make that file writable by root only, or leave out --token-file").Refused()
 	}
 	var agent struct {
@@ -70,7 +77,7 @@ func planToken(p state.Paths, file string) (*joinToken, error) {
 		} `yaml:"teleport"`
 	}
 	if err := yaml.Unmarshal(content, &agent); err != nil {
-		return nil, failure.Unchanged("read the agent's configuration %s: %w", p.AgentConfig, state.PlainYAML(err))
+		return nil, failure.Unchanged("read the agent's configuration %s: %w", config, state.PlainYAML(err))
 	}
 	for _, named := range []string{agent.Teleport.JoinParams.TokenName, agent.Teleport.AuthToken} {
 		if filepath.IsAbs(named) {
@@ -78,13 +85,19 @@ func planToken(p state.Paths, file string) (*joinToken, error) {
 			return t, t.checkPlace()
 		}
 	}
-	return nil, failure.Unchanged("%s names no file for the join token", p.AgentConfig).
+	return nil, failure.Unchanged("%s names no file for the join token", config).
 		To("set teleport.join_params.token_name to %s there, or leave out --token-file", t.path).Refused()
 }
 
 // checkPlace refuses to replace what is no token, and to put one where somebody else
 // could have it lead elsewhere.
 func (t *joinToken) checkPlace() error {
+	if t.writes {
+		if err := trust.Path(filepath.Dir(t.config)); err != nil {
+			return failure.Unchanged("the agent's configuration is not written to %s: %w", t.config, err).
+				To("make that folder writable by root only, or write the configuration yourself").Refused()
+		}
+	}
 	if err := trust.Path(filepath.Dir(t.path)); err != nil {
 		return failure.Unchanged("the join token is not put into %s: %w", t.path, err).
 			To("name another file in teleport.join_params.token_name").Refused()
@@ -126,12 +139,12 @@ func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error
 		return err
 	}
 	files := []struct{ path, content string }{{t.path, t.secret + "\n"}}
-	if t.config {
+	if t.writes {
 		content, err := firstConfig(c.Spec.Proxy, t.path)
 		if err != nil {
 			return err
 		}
-		files = append(files, struct{ path, content string }{m.Host.Paths.AgentConfig, content})
+		files = append(files, struct{ path, content string }{t.config, content})
 	}
 	for _, f := range files {
 		if err := durable.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
@@ -145,8 +158,8 @@ func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error
 			return fmt.Errorf("place the join token: %w", err)
 		}
 	}
-	m.Host.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", m.Host.Paths.AgentConfig,
-		"configuration_written", t.config)
+	m.Host.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", t.config,
+		"configuration_written", t.writes)
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
 
@@ -63,7 +65,7 @@ func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
 				tc.prepare(t, i, place)
 			}
 			before, _ := os.ReadFile(place)
-			token, err := planToken(i.Machine.Host.Paths, given)
+			token, err := planToken(i.Machine.Host, given)
 			if err == nil {
 				err = placeToken(t.Context(), i.Machine, token)
 			}
@@ -74,6 +76,43 @@ func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
 				t.Errorf("it ends with %v, and holds %.40q", err, after)
 			case tc.refused != "" && (!refused || !strings.Contains(err.Error(), tc.refused) || string(after) != string(before)):
 				t.Errorf("it ends with %v, and holds %.40q; want it refused for %q", err, after, tc.refused)
+			}
+		})
+	}
+}
+
+// A unit may lead the agent to another configuration than the usual one, which then says nothing.
+func TestAJoinTokenGoesWhereTheUnitLeads(t *testing.T) {
+	for name, named := range map[string]string{"a file that it names": "join/place", "a configuration that is not there yet": ""} {
+		t.Run(name, func(t *testing.T) {
+			i := testInstaller(t)
+			dir := t.TempDir()
+			node, given, usual := filepath.Join(dir, "node.yaml"), filepath.Join(dir, "given"), filepath.Join(dir, "usual")
+			writeFile(t, given, "secret")
+			writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport: {join_params: {token_name: "+usual+"}}")
+			writeFile(t, i.Machine.Host.Paths.Unit(), "[Service]\nExecStart=/bin/teleport start --config="+node+"\n")
+			must(t, os.MkdirAll(i.Machine.Host.Paths.DataDir, 0o755))
+			place := filepath.Join(i.Machine.Host.Paths.DataDir, "token")
+			if named != "" {
+				place = filepath.Join(dir, named)
+				must(t, os.MkdirAll(filepath.Dir(place), 0o755))
+				writeFile(t, node, "teleport: {join_params: {token_name: "+place+"}}")
+			}
+			c := state.EmptyConfig()
+			c.Spec.Proxy = "proxy.example.com"
+			writeFile(t, i.Machine.Host.Paths.Config(), "")
+			must(t, c.Save(i.Machine.Host.Paths.Config()))
+			token, err := planToken(i.Machine.Host, given)
+			must(t, err)
+			must(t, placeToken(t.Context(), i.Machine, token))
+			if got, err := os.ReadFile(place); err != nil || string(got) != "secret\n" {
+				t.Errorf("%s holds %q (%v)", place, got, err)
+			}
+			if got, err := os.ReadFile(node); err != nil || !strings.Contains(string(got), "token_name: "+place) {
+				t.Errorf("%s holds %q (%v)", node, got, err)
+			}
+			if host.Exists(usual) {
+				t.Error("the token is where a configuration says that the agent does not read")
 			}
 		})
 	}

@@ -3,6 +3,8 @@ package installer
 import (
 	"context"
 
+	"teleport-update/installer/decision"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 )
@@ -28,6 +30,9 @@ func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	}
 	if err := transaction.CheckRun(transaction.SystemdRun); err != nil {
 		return err
+	}
+	if servers, err := host.ConfigurationOn(i.Machine.Host).Servers(); err == nil && servers != "" {
+		i.Machine.Host.Log.Warn(decision.ServersUnsaved, "shown_by", servers)
 	}
 	end := i.heartbeats().reportBeginning(ctx, c, r)
 	err = i.Machine.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())

@@ -3,11 +3,14 @@ package installer
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
@@ -130,6 +133,46 @@ func TestAnAdviceToStartSaysThatTheVersionIsUntried(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: status says %+v; want %q", name, r.Conditions, tc.says)
+		}
+	}
+}
+
+// An agent that a person stopped is told to write its configuration only if it has none, where its unit leads it.
+func TestAStoppedAgentIsToldToConfigureOnlyIfItHasNoConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		arguments, usual, node string
+		says                   string
+		by                     decision.Type
+	}{
+		"none":                        {says: "write its configuration", by: decision.AgentNotStarted},
+		"one in the usual place":      {usual: "version: v3\n", says: "because a person stopped it", by: decision.AgentNotStarted},
+		"one where its unit leads":    {arguments: "--config=NODE", node: "version: v3\n", says: "because a person stopped it", by: decision.AgentNotStarted},
+		"none where its unit leads":   {arguments: "--config=NODE", usual: "version: v3\n", says: "write its configuration", by: decision.AgentNotStarted},
+		"one that only systemd finds": {arguments: "--config=%h/node.yaml", says: "which only systemd can resolve: write the path itself", by: decision.NotLookedAt},
+	} {
+		s := back(t)
+		node := filepath.Join(t.TempDir(), "node.yaml")
+		s.Machine.Connect = sightOf(s.Installer, func(u *systemd.Unit, executes *string) {
+			u.ActiveState, u.SubState, u.UnitFileState, u.MainPID, *executes = "inactive", "dead", "disabled", 0, ""
+		})
+		tree, _, err := s.Machine.Active(s.c)
+		must(t, err)
+		must(t, s.Machine.Host.Repair(tree))
+		if tc.usual != "" {
+			writeFile(t, s.Machine.Host.Paths.AgentConfig, tc.usual)
+		}
+		if tc.node != "" {
+			writeFile(t, node, tc.node)
+		}
+		if tc.arguments != "" {
+			writeFile(t, s.Machine.Host.Paths.Unit()+".d/own.conf", "[Service]\nExecStart=\nExecStart=/bin/teleport start "+
+				strings.ReplaceAll(tc.arguments, "NODE", node)+"\n")
+		}
+		r, err := s.Status(t.Context(), StatusOptions{Offline: true})
+		must(t, err)
+		says := func(c decision.Condition) bool { return c.Type == tc.by && strings.Contains(c.Message, tc.says) }
+		if !slices.ContainsFunc(r.Conditions, says) {
+			t.Errorf("%s: status says %+v; want %s, %q", name, r.Conditions, tc.by, tc.says)
 		}
 	}
 }

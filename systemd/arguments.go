@@ -1,9 +1,11 @@
 package systemd
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // An Argument of the agent's command line, as in "--config /etc/teleport.yaml".
@@ -58,14 +60,26 @@ func apart(word string) []string {
 	return []string{flag, word[2:]}
 }
 
-// UnitArguments reads the arguments of the command that a unit file starts; none where
-// it takes more than words and spaces to read that.
-func UnitArguments(unit []byte) []Argument {
-	_, command, ok := execStart(unit)
-	if !ok || strings.ContainsAny(command, `"'\`) {
-		return nil
+// Plain reports whether the argument can be written into any command as its words are, without quotes.
+func (a Argument) Plain() bool {
+	needsQuotes := func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`"'\`, r)
 	}
-	return Arguments(strings.Fields(command))
+	return !slices.ContainsFunc(a.Words, func(word string) bool { return word == "" || strings.ContainsFunc(word, needsQuotes) })
+}
+
+// UnitArguments reads the arguments of the command that a unit file starts as systemd reads them. Variables and
+// specifiers stand in them as in the file: another unit with the same environment has the same arguments.
+func UnitArguments(unit []byte) []Argument {
+	var s settings
+	s.add(unit)
+	words, literal := s.words()
+	if literal {
+		for n := range words {
+			words[n] = strings.ReplaceAll(words[n], "$", "$$")
+		}
+	}
+	return Arguments(words)
 }
 
 // Missing returns what is in host and not in release, by name, and what is in both with
@@ -84,14 +98,28 @@ func Missing(host, release []Argument) (missing, contradicting []Argument) {
 	return missing, contradicting
 }
 
-// WithArguments returns a unit file whose command has these arguments as well.
+// WithArguments returns a unit file whose command has these arguments as well. They are to be plain.
 func WithArguments(unit []byte, more []Argument) []byte {
-	line, _, ok := execStart(unit)
+	end, ok := commandEnd(string(unit))
 	if !ok || len(more) == 0 {
 		return unit
 	}
-	extended := strings.TrimRight(line, " \t") + " " + strings.Join(Texts(more), " ")
-	return []byte(strings.Replace(string(unit), line, extended, 1))
+	rest := bytes.TrimLeft(unit[end:], " \t")
+	return slices.Concat(unit[:end], []byte(" "+strings.Join(Texts(more), " ")), rest)
+}
+
+// commandEnd is the offset in a unit file at which its first command ends; ok is false if it has none.
+func commandEnd(unit string) (end int, ok bool) {
+	for name, value := range serviceSettings(unit) {
+		switch {
+		case name != "ExecStart":
+		case value.text == "":
+			ok = false
+		case !ok:
+			end, ok = value.end, true
+		}
+	}
+	return end, ok
 }
 
 // Texts are arguments as they stand in a command.
@@ -100,16 +128,4 @@ func Texts(all []Argument) (texts []string) {
 		texts = append(texts, strings.Join(a.Words, " "))
 	}
 	return texts
-}
-
-// execStart is the line of a unit file that says what it starts, and the command in it. A
-// line that goes on in the next one is none.
-func execStart(unit []byte) (line, command string, ok bool) {
-	for line := range strings.Lines(string(unit)) {
-		line = strings.TrimRight(line, "\r\n")
-		if command, is := strings.CutPrefix(line, "ExecStart="); is && strings.TrimSpace(command) != "" {
-			return line, command, true
-		}
-	}
-	return "", "", false
 }

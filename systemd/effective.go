@@ -39,6 +39,20 @@ func UnitPath() []string {
 // it, and what drop-ins in all of them add. Of two drop-ins of one name the one of the earlier folder
 // counts. No such unit is no error: then there are no words.
 func ReadService(name string, dirs []string) (ServiceCommand, error) {
+	return readService(name, dirs, func(*settings) {})
+}
+
+// ReadServiceWith is ReadService for a unit whose file is about to be replaced by another one: the command is that one's, and
+// the variables of the file that is there stay beside those of the other.
+func ReadServiceWith(unit []byte, name string, dirs []string) (ServiceCommand, error) {
+	return readService(name, dirs, func(s *settings) {
+		s.execStart = nil
+		s.add(unit)
+	})
+}
+
+// readService lets replace change what the unit's own file has said before the drop-ins are read.
+func readService(name string, dirs []string, replace func(*settings)) (ServiceCommand, error) {
 	s := settings{specifiers: specifiersOf(name)}
 	for _, dir := range dirs {
 		content, err := readServiceFile(filepath.Join(dir, name))
@@ -52,6 +66,7 @@ func ReadService(name string, dirs []string) (ServiceCommand, error) {
 		s.found = true
 		break
 	}
+	replace(&s)
 	files, err := dropIns(name, dirs)
 	if err != nil {
 		return ServiceCommand{}, err

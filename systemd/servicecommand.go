@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"teleport-update/internal/regular"
@@ -19,23 +21,34 @@ type settings struct {
 
 // add reads a file: an assignment adds to the one before, and an empty one takes all of it back.
 func (s *settings) add(content []byte) {
-	section := ""
-	for _, line := range unitLines(string(content)) {
-		if strings.HasPrefix(line, "[") {
-			section = line
-		}
-		name, value, ok := strings.Cut(line, "=")
-		if !ok || section != "[Service]" {
-			continue
-		}
+	for name, value := range serviceSettings(string(content)) {
 		into := map[string]*[]string{"ExecStart": &s.execStart, "Environment": &s.environment,
-			"EnvironmentFile": &s.files, "UnsetEnvironment": &s.unset}[strings.TrimSpace(name)]
-		switch value = strings.TrimSpace(value); {
+			"EnvironmentFile": &s.files, "UnsetEnvironment": &s.unset}[name]
+		switch {
 		case into == nil:
-		case value == "":
+		case value.text == "":
 			*into = nil
 		default:
-			*into = append(*into, value)
+			*into = append(*into, value.text)
+		}
+	}
+}
+
+// serviceSettings are the assignments of the section [Service] of a unit file, by their names.
+func serviceSettings(content string) iter.Seq2[string, unitLine] {
+	return func(yield func(string, unitLine) bool) {
+		section := ""
+		for _, line := range unitLines(content) {
+			if strings.HasPrefix(line.text, "[") {
+				section = line.text
+			}
+			name, value, ok := strings.Cut(line.text, "=")
+			if !ok || section != "[Service]" {
+				continue
+			}
+			if !yield(strings.TrimSpace(name), unitLine{strings.TrimSpace(value), line.end}) {
+				return
+			}
 		}
 	}
 }
@@ -62,24 +75,32 @@ func (s *settings) command() (ServiceCommand, error) {
 			}
 		}
 	}
-	if len(s.execStart) == 0 {
-		return c, nil
-	}
-	line := strings.TrimLeft(s.execStart[0], commandPrefixes)
-	prefixes := strings.TrimSuffix(s.execStart[0], line)
-	literal := strings.Contains(prefixes, ":")
-	for n, word := range words(line, escaped) {
+	raw, literal := s.words()
+	for _, word := range raw {
 		word = s.specifiers.Replace(word)
 		c.Variables = c.Variables || !literal && strings.Contains(word, "$")
-		switch {
-		case n == 1 && strings.Contains(prefixes, "@"): // what the program is called, not an argument
-		case literal:
+		if literal {
 			c.Words = append(c.Words, word)
-		default:
+		} else {
 			c.Words = append(c.Words, c.replace(word)...)
 		}
 	}
 	return c, nil
+}
+
+// words are those of the first command, the program first, with variables and specifiers as they stand there. literal
+// says that systemd leaves variables in them alone.
+func (s *settings) words() (all []string, literal bool) {
+	if len(s.execStart) == 0 {
+		return nil, false
+	}
+	line := strings.TrimLeft(s.execStart[0], commandPrefixes)
+	prefixes := strings.TrimSuffix(s.execStart[0], line)
+	all = words(line, escaped)
+	if len(all) > 1 && strings.Contains(prefixes, "@") {
+		all = slices.Delete(all, 1, 2) // what the program is called, not an argument
+	}
+	return all, strings.Contains(prefixes, ":")
 }
 
 // commandPrefixes come before the program in a command line (systemd.service(5), "Special executable

@@ -7,27 +7,41 @@ import (
 	"unicode/utf8"
 )
 
+// unitLine is a line of a unit file, or several that belong together.
+type unitLine struct {
+	text string
+	end  int // offset in the file at which a word could be added to it
+}
+
 // unitLines are the lines of a unit file without comments. One that ends with a backslash goes on in the
 // next one that is no comment (systemd.syntax(7)).
-func unitLines(content string) (all []string) {
+func unitLines(content string) (all []unitLine) {
 	goesOn := false
+	offset := 0
 	for line := range strings.Lines(content) {
+		begin := offset
+		offset += len(line)
 		line = strings.TrimRight(line, "\r\n")
 		if text := strings.TrimLeft(line, " \t"); strings.HasPrefix(text, "#") || strings.HasPrefix(text, ";") {
 			continue
 		}
-		if goesOn {
-			line = all[len(all)-1] + line
-			all = all[:len(all)-1]
-		}
 		slashes := len(line) - len(strings.TrimRight(line, `\`))
-		if goesOn = slashes%2 == 1; goesOn {
-			line = line[:len(line)-1] + " "
+		continues := slashes%2 == 1
+		line = line[:len(line)-slashes%2]
+		end := begin + len(strings.TrimRight(line, " \t"))
+		if continues {
+			line += " "
 		}
-		all = append(all, line)
+		if goesOn {
+			last := &all[len(all)-1]
+			last.text, last.end = last.text+line, end
+		} else {
+			all = append(all, unitLine{line, end})
+		}
+		goesOn = continues
 	}
 	for i := range all {
-		all[i] = strings.TrimSpace(all[i])
+		all[i].text = strings.TrimSpace(all[i].text)
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 type look struct {
 	what      string
 	functions []string // by their names
+	field     string   // or a field of the paths
 	arguments int      // that a call has; -1 for any number
 	places    map[string]string
 }
@@ -25,13 +26,13 @@ const (
 
 // Who tells and who decides read the host by one survey, and so cannot speak of two hosts.
 var looks = []look{
-	{"reads updates.yaml", []string{"LoadConfig", "LoadConfigOr"}, -1, map[string]string{
+	{"reads updates.yaml", []string{"LoadConfig", "LoadConfigOr"}, "", -1, map[string]string{
 		"installer/state/":                                 "is the reader",
 		"installer/survey.go Config":                       "is the survey's",
 		"installer/transaction/freshconfig.go FreshConfig": "is for who has to read it again, and says why",
 		"installer/transaction/transaction.go config":      "has the journal's text of it, should the file be lost",
 	}},
-	{"reads updates.yaml again", []string{"FreshConfig"}, 0, map[string]string{
+	{"reads updates.yaml again", []string{"FreshConfig"}, "", 0, map[string]string{
 		"installer/transaction/":                 "has its own process, and holds the update lock in it",
 		"installer/memory.go changeStatus":       lockTaken,
 		"installer/token.go placeToken":          lockTaken,
@@ -40,19 +41,29 @@ var looks = []look{
 		"installer/report.go enroll":             lockTaken,
 		"installer/enable.go enableActive":       "goes on after a transaction that may have written it",
 	}},
-	{"plans what becomes of the database", []string{"planDatabase"}, -1, map[string]string{
+	{"plans what becomes of the database", []string{"planDatabase"}, "", -1, map[string]string{
 		"installer/transaction/preflightchecks.go planned": "is the check that all commands ask",
 	}},
-	{"looks at the agent", []string{"Look"}, -1, map[string]string{
+	{"takes the usual configuration for the agent's", nil, "AgentConfig", -1, map[string]string{
+		"installer/host/places.go AgentPlaces":               "asks the unit, which may name no other",
+		"installer/support.go knownSecrets":                  "cleans the words of both",
+		"installer/transaction/takeover.go saveFromPackages": "saves what the package removes",
+	}},
+	{"reads the agent's configuration", []string{"ReadAgentSettings"}, "", -1, map[string]string{
+		"installer/host/":                      "asks the unit where it is",
+		"installer/enable.go askAgentSettings": "asks where it is",
+		"installer/desired.go askFirst":        "asks where it is",
+	}},
+	{"looks at the agent", []string{"Look"}, "", -1, map[string]string{
 		"installer/survey/agent.go Agent":           "is the survey's",
 		"installer/transaction/":                    "has its own process, and looks again after each change",
 		"cmd/teleport-update/image.go imageCommand": "is another look: into an image",
 	}},
-	{"looks at the agent for a check", []string{"Sight"}, 1, map[string]string{
+	{"looks at the agent for a check", []string{"Sight"}, "", 1, map[string]string{
 		"installer/transaction/pair.go CheckPair":    "is told by its caller, as the survey",
 		"installer/transaction/pair.go RecordSchema": "goes on after repairs under the update lock",
 	}},
-	{"reads the schema of the agent's database", []string{"Schema"}, 1, map[string]string{
+	{"reads the schema of the agent's database", []string{"Schema"}, "", 1, map[string]string{
 		"installer/survey.go Schema":                       "is the survey's",
 		"installer/transaction/keptbackups.go liveSchema":  "makes the plan for the database",
 		"installer/transaction/leavedatabase.go planLeave": "makes the plan of an uninstall for the database",
@@ -63,7 +74,7 @@ var looks = []look{
 		"installer/transaction/pair.go CheckPair":          "is told by its caller, as the survey",
 		"installer/transaction/ended.go CheckEnded":        "is told by its caller, as the survey",
 	}},
-	{"asks systemd for the properties of a unit", []string{"Unit"}, 2, map[string]string{
+	{"asks systemd for the properties of a unit", []string{"Unit"}, "", 2, map[string]string{
 		"installer/transaction/agent.go Look":                     "is the look at the agent",
 		"installer/survey/agent.go unit":                          ownUnits,
 		"installer/transaction/boot.go thisBoot":                  "asks which start of the units this is",
@@ -90,24 +101,20 @@ func TestTheHostIsReadFromOnePlaceEach(t *testing.T) {
 				continue
 			}
 			ast.Inspect(function, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok {
-					return true
-				}
-				for n, l := range looks {
-					if !l.is(call) {
+				for number, l := range looks {
+					if n == nil || !l.is(n) {
 						continue
 					}
 					place := l.placeOf(path, function.Name.Name)
 					if place == "" {
-						t.Errorf("%s: %s %s by itself: the survey of the run has that, or its caller", files.Position(call.Pos()),
+						t.Errorf("%s: %s %s by itself: the survey of the run has that, or its caller", files.Position(n.Pos()),
 							function.Name.Name, l.what)
 						continue
 					}
-					if used[n] == nil {
-						used[n] = map[string]bool{}
+					if used[number] == nil {
+						used[number] = map[string]bool{}
 					}
-					used[n][place] = true
+					used[number][place] = true
 				}
 				return true
 			})
@@ -122,9 +129,18 @@ func TestTheHostIsReadFromOnePlaceEach(t *testing.T) {
 	}
 }
 
-// is reports whether a call is such a look.
-func (l look) is(call *ast.CallExpr) bool {
-	if l.arguments >= 0 && len(call.Args) != l.arguments {
+// is reports whether a call, or the use of a field, is such a look.
+func (l look) is(n ast.Node) bool {
+	if l.field != "" {
+		field, ok := n.(*ast.SelectorExpr)
+		if !ok || field.Sel.Name != l.field {
+			return false
+		}
+		of, ok := field.X.(*ast.SelectorExpr)
+		return ok && of.Sel.Name == "Paths"
+	}
+	call, ok := n.(*ast.CallExpr)
+	if !ok || l.arguments >= 0 && len(call.Args) != l.arguments {
 		return false
 	}
 	switch function := call.Fun.(type) {

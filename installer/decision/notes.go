@@ -14,6 +14,7 @@ const (
 	SettingsUnknown Type = "settings_unknown"
 	AgentNotEnabled Type = "agent_not_enabled"
 	CompanionsOld   Type = "companions_old"
+	ClusterServers  Type = "cluster_servers"
 	PackageLeft     Type = "package_left"
 	VersionsLeft    Type = "versions_left"
 	Unsigned        Type = "unsigned"
@@ -31,6 +32,8 @@ func notes() []Check {
 			agentNotEnabled},
 		{CompanionsOld, Note, Idle, "other services", "services beside the agent, as tbot, execute a program of another version " +
 			"than the active one until somebody restarts them", settled | active | deep, companionsOld},
+		{ClusterServers, Note, Idle, "servers of the cluster", "the host runs servers of the cluster itself, as an auth server, whose data are " +
+			"in no backup of the updater", settled | active | deep, clusterServers},
 		{PackageLeft, Note, Idle, "package", "the package that brought the agent is not removed yet", 0, packageLeft},
 		{VersionsLeft, Note, Idle, "old versions", "versions that nothing needs cannot be removed and take space", settled | active,
 			versionsLeft},
@@ -99,6 +102,18 @@ func companionsOld(h *facts, f *finder) error {
 	}
 	return err
 }
+
+// clusterServers tells of what enable asks about at first only: a host may become a server later.
+func clusterServers(h *facts, f *finder) error {
+	servers, err := h.Servers()
+	if err == nil && servers != "" {
+		f.found(nil, ServersUnsaved+" ("+servers+"): back them up by other means before each change of version")
+	}
+	return nil // what cannot be read keeps the agent from its next start, too, and other checks tell of that
+}
+
+// ServersUnsaved is said of a host that runs servers of the cluster itself.
+const ServersUnsaved = "this host runs servers of the cluster itself, whose data are in no backup of the updater"
 
 func packageLeft(h *facts, f *finder) error {
 	if left := h.c.Status.PackagesLeft; len(left) > 0 {

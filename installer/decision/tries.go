@@ -114,7 +114,11 @@ func linksLeadToVersion(h *facts) string {
 }
 
 func isConfigured(h *facts) string {
-	if !h.agent.Configured {
+	configured, err := h.Configured()
+	switch {
+	case err != nil:
+		return fmt.Sprintf("its configuration could not be looked at: %v", err)
+	case !configured:
 		return "it has no configuration"
 	}
 	return ""

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -126,12 +127,20 @@ func agentNotStarted(h *facts, f *finder) error {
 		return nil // another check tells of that
 	}
 	since := nonZero(a.Since)
-	switch {
-	case a.LoadState == "masked":
+	if a.LoadState == "masked" {
 		f.found(since, "the agent does not run, and a person keeps it from starting: "+h.adviseAfter(h.masked(), behindMask,
 			"`systemctl enable --now teleport`"))
-	case a.UnitFileState == "enabled":
-	case !a.Configured:
+		return nil
+	}
+	if a.UnitFileState == "enabled" {
+		return nil // another check tells of that
+	}
+	configured, err := h.Configured()
+	switch {
+	case err != nil:
+		f.found(since, "the agent does not run, and nothing starts it")
+		return errors.New(wayOut(err))
+	case !configured:
 		f.found(since, "the agent does not run, and nothing starts it: "+h.adviseAfter("write its configuration", onceConfigured,
 			"`systemctl enable --now teleport`"))
 	case h.c.Status.Unproven:

@@ -34,6 +34,7 @@ type AgentSettings struct {
 	// Servers are the services of the cluster itself that the host runs, by their names
 	// in the file: "auth_service, proxy_service".
 	Servers string
+	NoAuth  bool // auth_service is there, and says that it is not enabled
 }
 
 // agentFile is as much of the file as is read.
@@ -151,7 +152,7 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 	}
 	address, _ := find.WithPort(proxy, ProxyPort)
 	return AgentSettings{Proxy: address, ByAuth: byAuth && proxy != "", Bare: proxy, Group: string(t.UpgradeGroup),
-		DataDir: string(t.DataDir), Servers: file.servers()}, nil
+		DataDir: string(t.DataDir), Servers: file.servers(), NoAuth: file.Auth != nil && !file.Auth.runs()}, nil
 }
 
 // How many bytes of a setting are taken: the agent's user may have written the file, and its

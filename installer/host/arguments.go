@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"teleport-update/internal/failure"
@@ -44,7 +45,8 @@ func (h *Host) kept(release []byte) []systemd.Argument {
 		before = systemd.Arguments(append([]string{"start"}, o.Arguments...))
 	}
 	missing, _ := systemd.Missing(before, systemd.UnitArguments(release))
-	return missing
+	// CheckArguments refuses the others, unless a drop-in has the last word.
+	return slices.DeleteFunc(missing, func(a systemd.Argument) bool { return !a.Plain() })
 }
 
 // hostUnit is the unit that starts an agent which is not ours yet: where ours will
@@ -77,8 +79,8 @@ func (h *Host) saveArguments(o *Originals, tree versions.Tree) {
 }
 
 // CheckArguments refuses a first version whose unit contradicts the arguments of the
-// agent that is here, and says which of them are kept. A drop-in with a command of its
-// own has the last word, and settles it.
+// agent that is here, cannot be given them, or would lead the agent elsewhere, and says
+// which of them are kept. A drop-in with a command of its own has the last word, and settles it.
 func (h *Host) CheckArguments(tree versions.Tree) error {
 	if err := h.CheckFIPS(tree); err != nil {
 		return err
@@ -100,10 +102,25 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 			To(settle, h.Paths.LinkDir).Refused()
 	}
 	for _, a := range missing {
+		if !a.Plain() {
+			return failure.Unchanged("the agent is started with %q, which cannot be written into the unit of version %s",
+				strings.Join(a.Words, " "), tree.Release.Short()).
+				To(settle, h.Paths.LinkDir).Refused()
+		}
 		if a.Name == fipsFlag && !tree.Release.Edition.FIPS() {
 			return failure.Unchanged("the agent is started with %s, and version %s is no FIPS build", fipsFlag, tree.Release.Short()).
 				To("set the cluster to the edition enterprise-fips, or remove %s from the agent's unit", fipsFlag).Refused()
 		}
+	}
+	unit, err := h.unitOf(tree)
+	if err != nil {
+		return err
+	}
+	now, then, err := h.AgentUnit().ledBy(unit)
+	if err == nil && now != then {
+		return failure.Unchanged("the agent's unit leads it to %s, and with the unit of version %s that would be %s", now,
+			tree.Release.Short(), then).
+			To(settle, h.Paths.LinkDir).Refused()
 	}
 	if len(missing) > 0 {
 		h.Log.Info("the agent keeps arguments that its unit has and the release's has not",

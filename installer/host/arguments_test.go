@@ -88,3 +88,31 @@ func TestFIPSIsNotLost(t *testing.T) {
 		})
 	}
 }
+
+// A unit that names no configuration leaves that to a variable, which the unit of a version would have no use for.
+func TestAUnitThatWouldLeadTheAgentElsewhereIsRefused(t *testing.T) {
+	const elsewhere = "leads it to --config /etc/node.yaml, and with the unit of version 1.0.0 that would be --config /etc/teleport.yaml"
+	for name, tc := range map[string]struct{ unit, dropIn, says string }{
+		"nothing that leads it":     {unit: "ExecStart=/usr/bin/teleport start"},
+		"the usual configuration":   {unit: "Environment=TELEPORT_CONFIG_FILE=/etc/teleport.yaml\nExecStart=/usr/bin/teleport start"},
+		"a variable":                {unit: "Environment=TELEPORT_CONFIG_FILE=/etc/node.yaml\nExecStart=/usr/bin/teleport start", says: elsewhere},
+		"a variable of a drop-in":   {unit: "ExecStart=/usr/bin/teleport start", dropIn: "Environment=TELEPORT_CONFIG_FILE=/etc/node.yaml", says: elsewhere},
+		"a variable without use":    {unit: "Environment=TELEPORT_CONFIG_FILE=/etc/node.yaml\nExecStart=/usr/bin/teleport start -c /etc/teleport.yaml"},
+		"a folder, which is kept":   {unit: "ExecStart=/usr/bin/teleport start \\\n --data-dir=/srv/a"},
+		"a command of a drop-in":    {unit: "ExecStart=/usr/bin/teleport start -c /etc/node.yaml", dropIn: "ExecStart=\nExecStart=/usr/bin/teleport start \\\n --config=/etc/node.yaml"},
+		"a value that needs quotes": {unit: `ExecStart=/usr/bin/teleport start --labels "a=b c"`, says: `started with "--labels a=b c", which cannot be written into the unit of version 1.0.0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			tree := h.release(t, "1.0.0", version.OSS, false)
+			writeFile(t, h.Paths.Unit(), "[Service]\n"+tc.unit+"\n")
+			if tc.dropIn != "" {
+				writeFile(t, filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "command.conf"), "[Service]\n"+tc.dropIn+"\n")
+			}
+			err := h.CheckArguments(tree)
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%v; want %q", err, tc.says)
+			}
+		})
+	}
+}

@@ -48,8 +48,7 @@ func (h *Host) AgentPlaces() (Places, error) {
 		}
 		command.Words = append([]string{"start"}, o.Arguments...)
 	}
-	found := ledTo(command.Words)
-	found.Config = cmp.Or(found.Config, command.Environment[configVariable])
+	found := ledByCommand(command)
 	if _, named := command.Environment[configVariable]; named || command.Variables {
 		// Whoever can write the file would choose which files root reads and replaces.
 		for _, file := range command.Files {
@@ -67,6 +66,30 @@ func (h *Host) AgentPlaces() (Places, error) {
 	}
 	found.Config = cmp.Or(found.Config, usual.Config)
 	return found, nil
+}
+
+// ledBy compares where the agent's unit leads it now and would lead it with another content of its file, beside the
+// drop-ins and the environment of now. An agent that nothing leads takes the usual configuration. Without a unit
+// both are the zero Places.
+func (a AgentUnit) ledBy(unit []byte) (now, then Places, err error) {
+	before, err := a.command()
+	if err != nil || !before.Found {
+		return Places{}, Places{}, err
+	}
+	after, err := systemd.ReadServiceWith(unit, a.paths.AgentUnit(), a.dirs())
+	if err != nil {
+		return Places{}, Places{}, err
+	}
+	now, then = ledByCommand(before), ledByCommand(after)
+	now.Config, then.Config = cmp.Or(now.Config, layout.AgentConfig), cmp.Or(then.Config, layout.AgentConfig)
+	return now, then, nil
+}
+
+// ledByCommand are the places that a unit's command names, or its environment if the command does not.
+func ledByCommand(command systemd.ServiceCommand) Places {
+	named := ledTo(command.Words)
+	named.Config = cmp.Or(named.Config, command.Environment[configVariable])
+	return named
 }
 
 // ledTo are the places that the arguments of a command name.

@@ -145,12 +145,17 @@ func (h *Host) CheckCanStop(u systemd.Unit) error {
 }
 
 // LooksElsewhere reports whether the agent's unit, as systemd has read it, leads the agent elsewhere
-// than its files say: they may have changed since.
+// than its files say: they may have changed since. Variables have no value there, and say nothing.
 func (h *Host) LooksElsewhere(u systemd.Unit) bool {
 	p, err := h.AgentPlaces()
-	return err != nil || slices.ContainsFunc(systemd.Arguments(u.Command), func(a systemd.Argument) bool {
-		return a.Name == "--data-dir" && a.Value != p.DataDir || a.Name == "--config" && a.Value != p.Config
-	})
+	if err != nil {
+		return true
+	}
+	loaded := ledTo(u.Command)
+	differs := func(loaded, read string) bool {
+		return loaded != "" && !strings.Contains(loaded, "$") && loaded != read
+	}
+	return differs(loaded.Config, p.Config) || differs(loaded.DataDir, p.DataDir)
 }
 
 // startRoom is what an agent needs of its data's file system to start, in bytes: less than

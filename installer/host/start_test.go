@@ -111,6 +111,9 @@ func TestWhereAnAgentLooksForItsData(t *testing.T) {
 		"teleport start --config=/etc/other.yaml":                                          true,
 		"teleport start -c /etc/other.yaml":                                                true,
 		"teleport start --data-dir /data":                                                  true,
+		"teleport start --data-dir=${WHERE}":                                               false,
+		"teleport start --config=${WHERE} --data-dir /data":                                true,
+		"teleport start $OPTIONS":                                                          false,
 		"teleport start -d":                                                                false,
 	} {
 		if got := h.LooksElsewhere(systemd.Unit{Command: strings.Fields(command)}); got != elsewhere {

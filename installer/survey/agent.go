@@ -29,8 +29,6 @@ type Agent struct {
 	Mask    string          // the link that masks the unit; empty where nothing does
 	// Hidden is why it cannot be told what the process executes; nil where it can.
 	Hidden error
-	// Configured is whether the agent has a configuration.
-	Configured bool
 }
 
 func (s *Survey) limited(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -85,8 +83,6 @@ func (s *Survey) Needs(ctx context.Context) (why, err error) {
 // AgentOf says what of the agent follows from a look at it.
 func (s *Survey) AgentOf(sight transaction.Sight) Agent {
 	a := Agent{Sight: sight, Pending: s.pending(sight)}
-	_, err := os.Lstat(s.from.Paths.AgentConfig)
-	a.Configured = !errors.Is(err, fs.ErrNotExist)
 	if sight.LoadState == "masked" {
 		a.Mask = maskOf(s.from.Paths.AgentUnit())
 	}
@@ -99,6 +95,24 @@ func (s *Survey) AgentOf(sight transaction.Sight) Agent {
 	}
 	return a
 }
+
+// Configured reports whether the agent has a configuration where its unit leads it. err is why nobody can tell.
+func (s *Survey) Configured() (bool, error) {
+	return s.configured.get(func() (bool, error) {
+		config, err := s.from.Configuration.Path()
+		if err != nil {
+			return false, err
+		}
+		_, err = os.Lstat(config)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does.
+func (s *Survey) Servers() (string, error) { return s.servers.get(s.from.Configuration.Servers) }
 
 // maskOf is the link that masks a unit.
 func maskOf(unit string) string {

@@ -71,6 +71,8 @@ func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error {
 }
 func (c counted) AgentUnit() host.AgentUnit          { return host.AgentUnit{} }
 func (c counted) CheckDatabaseThere(int, bool) error { return c.read("database there") }
+func (c counted) Path() (string, error)              { return "/none", c.read("configuration") }
+func (c counted) Servers() (string, error)           { return "", c.read("servers") }
 func (c counted) CheckNeverEnabled() error           { return c.read("never enabled") }
 
 // CheckEnded and CheckPair look at what they are given.
@@ -124,7 +126,7 @@ func surveyOf(t *testing.T, c counted) (s *Survey, root string) {
 		t.Fatal(err)
 	}
 	return New(Sources{
-		StateFiles: c, Place: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: processes, Paths: paths, Now: time.Now,
+		StateFiles: c, Place: c, Configuration: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: processes, Paths: paths, Now: time.Now,
 		Connect: func(context.Context) (Manager, error) { return c, c.read("connect") },
 	}), root
 }

@@ -48,6 +48,13 @@ type Place interface {
 	AgentUnit() host.AgentUnit
 }
 
+// Configuration is the agent's, where its unit leads it.
+type Configuration interface {
+	Path() (string, error)
+	// Servers says what shows that this host runs servers of the cluster itself.
+	Servers() (string, error)
+}
+
 // Updater is the updater's own part of the host.
 type Updater interface {
 	OwnUnits() systemd.Units
@@ -69,15 +76,16 @@ type Consistency interface {
 
 // Sources are where a survey reads.
 type Sources struct {
-	StateFiles StateFiles
-	Connect    func(context.Context) (Manager, error)
-	Place      Place
-	Updater    Updater
-	Fits       Consistency
-	Store      *versions.Store
-	Processes  procfs.FS
-	Paths      state.Paths
-	Now        func() time.Time
+	StateFiles    StateFiles
+	Connect       func(context.Context) (Manager, error)
+	Place         Place
+	Configuration Configuration
+	Updater       Updater
+	Fits          Consistency
+	Store         *versions.Store
+	Processes     procfs.FS
+	Paths         state.Paths
+	Now           func() time.Time
 	// Patience is for how long systemd is waited for at each question; zero is as long as the context says.
 	Patience time.Duration
 }
@@ -93,6 +101,8 @@ type Survey struct {
 	manager    part[Manager]
 	agent      part[Agent]
 	delay      part[Delay]
+	configured part[bool]
+	servers    part[string]
 	units      map[string]*part[systemd.Unit]
 	version    part[Version]
 	links      part[[]string]

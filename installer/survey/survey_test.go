@@ -36,6 +36,10 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("ticks", s.Ticks(), nil)
 	agent, err := s.Agent(ctx)
 	add("agent", agent, err)
+	configured, err := s.Configured()
+	add("configuration", configured, err)
+	servers, err := s.Servers()
+	add("servers", servers, err)
 	delay, err := s.Delay(ctx)
 	add("delay", delay, err)
 	own, err := s.Own(ctx)
@@ -103,7 +107,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	}
 	s.Close()
 	want := map[string]int{}
-	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "links", "starts", "next start", "database there",
+	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "servers", "links", "starts", "next start", "database there",
 		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
 		systemd.StartOfUnits} {
 		want[source] = 1
@@ -137,6 +141,8 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"database there", fmt.Errorf("look at the database: %w", fs.ErrPermission), []string{"starts"}},
 		{"pair", broken, []string{"pair"}},
 		{"ended", broken, []string{"fits"}},
+		{"configuration", broken, []string{"configuration"}},
+		{"servers", broken, []string{"servers"}},
 		{"schema", broken, []string{"fits", "pair"}},
 		{"rescuer", broken, []string{"rescuer"}},
 	} {

@@ -31,6 +31,8 @@ type doing struct {
 	way    unitKeeper
 	report clusterReport
 	held   databaseForward
+	// unread reports whether files of a unit changed since systemd read them.
+	unread func(systemd.Unit) bool
 	// database opens the agent's database.
 	database func(context.Context) (changedDatabase, error)
 	proxyOf  func(state.Spec) string // the cluster of a database
@@ -52,7 +54,7 @@ type placeForward interface {
 	Link(links []state.LinkChange) error
 	PlaceUnit(tree versions.Tree) error
 	CheckStarts(u systemd.Unit, tree versions.Tree) error
-	AgentUnit() host.AgentUnit
+	Database() (path string, err error)
 }
 
 // unitKeeper keeps a unit that the next one takes the place of.
@@ -99,7 +101,7 @@ func (s *doing) stop(ctx context.Context) error {
 // to be about the unit that the agent is started by.
 func (s *doing) readUnit(ctx context.Context) error {
 	sight, err := s.agent.Look(ctx)
-	if err != nil || !s.place.AgentUnit().Unread(sight.Unit) {
+	if err != nil || !s.unread(sight.Unit) {
 		return err
 	}
 	if err := s.agent.DaemonReload(ctx); err != nil {
@@ -211,7 +213,7 @@ func (s *doing) placeReport() {
 }
 
 // reload makes systemd read the unit, and makes sure that it will start the new
-// version.
+// version, on the agent's own database.
 func (s *doing) reload(ctx context.Context) error {
 	if err := s.agent.DaemonReload(ctx); err != nil {
 		return &reloadError{fmt.Errorf("make systemd read the new unit: %w", err)}
@@ -220,7 +222,25 @@ func (s *doing) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.place.CheckStarts(sight.Unit, s.req.tree)
+	if err := s.place.CheckStarts(sight.Unit, s.req.tree); err != nil {
+		return err
+	}
+	if s.j.Agent.State == state.AgentRunning || s.j.Agent.State.Wanted() && s.j.Database.Stop {
+		return s.checkNextStart(ctx)
+	}
+	return nil
+}
+
+// checkNextStart says why the agent would not start again by its new unit, or on another database than its own. An agent
+// that is reloaded keeps the arguments that it was started with: that it is healthy says nothing of its next start, which
+// may be the next boot's. The same was asked of the unit before, so another database speaks against the version.
+func (s *doing) checkNextStart(ctx context.Context) error {
+	database, err := s.place.Database()
+	if err == nil && database != s.j.Database.Path {
+		return fmt.Errorf("the unit that version %s brings leads the agent to the database %s, and its own is %s", s.req.To.Short(), database,
+			s.j.Database.Path)
+	}
+	return s.held.canStart(ctx)
 }
 
 // exchangeDatabase puts the database in the place that the new version had.

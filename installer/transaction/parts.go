@@ -18,7 +18,7 @@ func (t *transaction) doing(req checked) *doing {
 			}
 			return db, nil
 		},
-		proxyOf: t.m.proxyOf, now: t.m.Now, log: t.m.Host.Log, unitFile: t.m.Host.Paths.Unit(),
+		unread: t.m.Host.AgentUnit().Unread, proxyOf: t.m.proxyOf, now: t.m.Now, log: t.m.Host.Log, unitFile: t.m.Host.Paths.Unit(),
 	}
 }
 

@@ -74,6 +74,9 @@ func start(self stamp.Stamp, args []string) error {
 	flags.StringVar(&given.dataDir, "data-dir", "", "`DIR` for the agent's state")
 	flags.StringVar(&given.diagAddr, "diag-addr", "", "`ADDR` for /readyz, /healthz and /version")
 	flags.StringVar(&given.config, "c", "", "short for -config")
+	for _, name := range []string{"roles", "r"} {
+		flags.String(name, "", "`ROLES`, which change nothing here")
+	}
 	fips := flags.Bool("fips", false, "only FIPS cryptography")
 	if err := flags.Parse(apart(args)); err != nil {
 		return err

@@ -79,6 +79,70 @@ func TestTheDatabaseIsTheOneThatTheUnitLeadsTo(t *testing.T) {
 	}
 }
 
+// A person may have prepared a move that the agent has not made: its unit, with variables of a file, leads to another database
+// than the one that it has open, which a reloaded version would migrate without a backup.
+func TestADatabaseThatIsToMoveIsNotMigratedBeforeTheMove(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	s.Release(release.Spec{Version: "1.1.0", Schema: 2})
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Write("/etc/moves.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  data_dir: /srv/old\n")
+	s.Wants("1.1.0")
+	for _, c := range []struct{ argument, was, is string }{
+		{"--data-dir=${WHERE}", "/srv/old", "/srv/new"},
+		{"--config=${WHERE}", "/etc/moves.yaml", "/etc/moved.yaml"},
+		{"$WHERE", "--data-dir=/srv/old", "--data-dir=/srv/new"},
+	} {
+		for said, prepare := range map[string]string{
+			"and nothing is at /srv/new/proc/sqlite.db":                  "rm -rf /srv/new",
+			"its unit and configuration lead to /srv/new/proc/sqlite.db": "rm -rf /srv/new; cp -a /srv/old /srv/new",
+		} {
+			s.Write("/etc/agent.env", "WHERE="+c.was+"\n")
+			s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nEnvironmentFile=/etc/agent.env\nExecStart=\nExecStart="+scenes.LinkDir+
+				"/teleport start "+c.argument+" --pid-file=/run/teleport.pid\n")
+			s.Must("sh", "-ec", "systemctl daemon-reload; systemctl restart teleport")
+			host.Wait(t, patience, func() error {
+				if !s.Exists("/srv/old/proc/sqlite.db") {
+					return fmt.Errorf("the agent has no database in /srv/old")
+				}
+				return nil
+			})
+			s.Grows(1)
+			s.Must("sh", "-ec", "sed s,/srv/old,/srv/new, /etc/moves.yaml >/etc/moved.yaml\n"+prepare)
+			s.Write("/etc/agent.env", "WHERE="+c.is+"\n")
+			before := s.Seen()
+			s.Fails(1, said, updater, "update", "--now")
+			s.Linked("1.0.0")
+			if got := before.Became(s.Seen()); got != scenes.InPeace {
+				t.Errorf("%s, %s: the agent was %s", c.argument, prepare, got)
+			}
+			if live := s.LiveIn("/srv/old"); live.Schema != 1 {
+				t.Fatalf("%s, %s: the agent's database holds %v", c.argument, prepare, live)
+			}
+		}
+	}
+}
+
+// A reload keeps the arguments of before, so a version may be healthy that the next boot starts on another database.
+func TestAVersionWhoseUnitLeadsElsewhereIsUndone(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	unit := strings.Replace(release.Unit{}.Text(), " --pid-file", " --data-dir /srv/agent --pid-file", 1)
+	s.Release(release.Spec{Version: "1.1.0", Files: []release.File{{Name: "examples/systemd/teleport.service", Data: []byte(unit)}}})
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	before := s.Seen()
+	s.Wants("1.1.0")
+	s.Fails(1, "the unit that version 1.1.0 brings leads the agent to the database /srv/agent/proc/sqlite.db, and its own is "+scenes.LiveFile,
+		updater, "update", "--now")
+	s.Serves("1.0.0")
+	if got := before.Became(s.Seen()); got != scenes.InPeace {
+		t.Errorf("the agent was %s", got)
+	}
+	if r := s.Status(); scenes.Text(r.FailedVersion) != "1.1.0" {
+		t.Errorf("status says that %q failed, and a run of the timer would try it again", scenes.Text(r.FailedVersion))
+	}
+}
+
 // What enable was told of the agent's configuration is in force for the timer's runs, for a later command, and for the
 // recovery at boot: none of them is told again.
 func TestAnAgentConfigThatEnableWasGivenStays(t *testing.T) {
