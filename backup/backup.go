@@ -52,7 +52,7 @@ type Meta struct {
 	Proxy string
 	// Version is the agent's version that wrote the database, without "v".
 	Version string
-	// Edition is that version's edition; empty where a backup does not say.
+	// Edition is that version's edition; empty if a backup does not say.
 	Edition version.Edition
 	// Created is when the backup was taken.
 	Created time.Time

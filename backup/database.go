@@ -92,7 +92,7 @@ func (d *Database) source() (source, error) {
 	return source{path: d.at(), info: info}, err
 }
 
-// There returns nil where the database is a file of its own, ErrNoDatabase where there is
+// There returns nil if the database is a file of its own, ErrNoDatabase if there is
 // nothing, and else what stands in its place.
 func (d *Database) There() (err error) {
 	defer d.explained(&err)

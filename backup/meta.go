@@ -29,7 +29,7 @@ type metadata struct {
 // Sum tells whether sqlite.db is still the file that was written.
 type Sum struct {
 	Size   int64
-	CRC32C string // hexadecimal; empty where another program wrote the backup
+	CRC32C string // hexadecimal; empty if another program wrote the backup
 }
 
 // document is backup.yaml as RFD 0169 (§On-disk layout) has it, with edition,

@@ -48,7 +48,7 @@ func (f finder) hostUUID() string {
 const maxUpdateID = 64
 
 // updateID reads the id that the agent made for its updater, by which its cluster picks
-// canaries; empty where the agent has made none. The file is the agent's user's, and
+// canaries; empty if the agent has made none. The file is the agent's user's, and
 // becomes part of a request: nothing but a UUID is taken, and from no other folder
 // than one that only that user and root can enter.
 func (f finder) updateID(spec state.Spec) string {

@@ -44,7 +44,7 @@ type Installer struct {
 	// Up is for how long the host has been up, also while it slept; nil: nobody knows.
 	Up func() time.Duration
 
-	// Started is when this run began; zero where nobody asked.
+	// Started is when this run began; zero if nobody asked.
 	Started      time.Time
 	downloadTook time.Duration
 

@@ -49,7 +49,7 @@ func (o obtainer) hasOldVersions(needed versions.Needed) bool {
 }
 
 // oldVersionsLeft says which versions stay on disk although nothing needs them, and why;
-// empty where there are none. The next run removes a whole one without being asked: that
+// empty if there are none. The next run removes a whole one without being asked: that
 // is not worth a word.
 func (o obtainer) oldVersionsLeft(c state.Config) string {
 	needed := o.m.Needed(c)

@@ -99,7 +99,7 @@ func (r *Reporter) Forget() error {
 	return durable.Remove(r.File)
 }
 
-// machine is a digest of the machine-id; empty where there is none.
+// machine is a digest of the machine-id; empty if there is none.
 func (r *Reporter) machine() string {
 	data, err := regular.Read(r.MachineID, 256, 0)
 	id := strings.TrimSpace(string(data))

@@ -259,7 +259,7 @@ func parseUnit(name string, p properties) Unit {
 	return u
 }
 
-// moment is a time by the clock; zero where it never came, or never comes.
+// moment is a time by the clock; zero if it never came, or never comes.
 func moment(p properties, name string) time.Time {
 	usec := property[uint64](p, name)
 	if usec == 0 || usec >= math.MaxInt64 {

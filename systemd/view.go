@@ -129,7 +129,7 @@ func rootOf(p properties) string {
 	return ""
 }
 
-// text is a field of a structure; empty where there is none.
+// text is a field of a structure; empty if there is none.
 func text(fields []any, i int) string {
 	if i >= len(fields) {
 		return ""
@@ -139,7 +139,7 @@ func text(fields []any, i int) string {
 }
 
 // Denies returns the setting that keeps a unit's processes from an access to a file of the host's;
-// empty where none does. What cannot be seen cannot be executed or written, either. The path has
+// empty if none does. What cannot be seen cannot be executed or written, either. The path has
 // no links in it: mounts are over what it leads to.
 func (v View) Denies(path string, to Access) string {
 	if setting := v.over(path, Seeing, v.Root); setting != "" || to == Seeing {

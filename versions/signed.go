@@ -13,7 +13,7 @@ import (
 )
 
 // Signature returns the signature that came with the tree's tarball, as its file is. It was
-// good when the tree was fetched, and is nil where none came. The error says that nobody can
+// good when the tree was fetched, and is nil if none came. The error says that nobody can
 // tell.
 func (t Tree) Signature() ([]byte, error) {
 	data, err := regular.Read(filepath.Join(t.Dir, signatureName), signature.MaxFile, regular.NoLink|regular.Sealed)

@@ -52,7 +52,7 @@ func StampTag(v string) string { return stampTag + strings.ReplaceAll(v, "-", "_
 
 // StampedVersion is the version that a build was stamped with: that of a build
 // tag as in release_1.2.3_rc.1, where "_" stands for the "-" that no tag may hold.
-// It is empty where the build does not say.
+// It is empty if the build does not say.
 func StampedVersion(info *debug.BuildInfo) string {
 	for _, s := range info.Settings {
 		if s.Key != "-tags" {

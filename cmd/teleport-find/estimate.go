@@ -45,7 +45,7 @@ func (a *adminClient) estimatesNow(ctx context.Context, o adminapi.Overview) map
 	return estimates(ctx, c, v, o.Overview, o.Server.LastTick)
 }
 
-// wanted is the configuration and the version of the server; nil where there is none.
+// wanted is the configuration and the version of the server; nil if there is none.
 func (a *adminClient) wanted(ctx context.Context) (c *rollout.Config, v *rollout.Version) {
 	if r, err := a.get(ctx, rollout.KindConfig); err == nil {
 		c, _ = r.(*rollout.Config)

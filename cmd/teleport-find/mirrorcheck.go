@@ -62,7 +62,7 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 	return nil
 }
 
-// releaseKeys are the keys by which tarballs must be signed; none where nobody said so.
+// releaseKeys are the keys by which tarballs must be signed; none if nobody said so.
 func releaseKeys(c *cli.Context) (keys []signature.Key, err error) {
 	for _, file := range c.StringSlice("release-key") {
 		data, err := regular.Read(file, signature.MaxKeys, 0)

@@ -70,7 +70,7 @@ report, if these update as usual; "teleport-find simulate" shows how. With -f, t
 type groupStart struct {
 	rollout.GroupOverview
 	AtATime string `json:"at_a_time"` // how many hosts are told to update at once, in words
-	// Expected is when a simulation expects the group to start; zero where it has, or not
+	// Expected is when a simulation expects the group to start; zero if it has, or not
 	// within two weeks.
 	Expected time.Time `json:"expected_start,omitzero"`
 }

@@ -241,7 +241,7 @@ func serve(c *cli.Context) error {
 	return nil
 }
 
-// openReleases returns nil where no folder is given. What the flags leave open
+// openReleases returns nil if no folder is given. What the flags leave open
 // of the answer, the folder decides.
 func openReleases(dir string, base *find.Answer, log *slog.Logger) (*files.Releases, error) {
 	if dir == "" {

@@ -27,9 +27,9 @@ type app struct {
 	args           []string // the whole command line
 	stdout, stderr *console.Output
 	log            *slog.Logger
-	terminal       *terminal // nil where stderr is none, or a format of the log was asked for
+	terminal       *terminal // nil if stderr is none, or a format of the log was asked for
 	readOnly       bool      // whatever it ends with, another updater has no part in it
-	// settle is what is left to do when the command is through; nil where nothing is.
+	// settle is what is left to do when the command is through; nil if nothing is.
 	settle func(ctx context.Context, done bool)
 	// predecessor is the older updater that runs this one, if any.
 	predecessor *successor.Successor

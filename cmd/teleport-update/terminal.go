@@ -21,7 +21,7 @@ type terminal struct {
 	debug bool
 }
 
-// terminalOf returns nil where stderr is none.
+// terminalOf returns nil if stderr is none.
 func terminalOf(stderr *console.Output, debug bool) *terminal {
 	if !stderr.Terminal() {
 		return nil

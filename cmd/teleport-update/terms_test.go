@@ -26,6 +26,11 @@ var dialect = []struct {
 	{"unmanaged", regexp.MustCompile(`\bunmanaged\b`), "pre-existing"},
 	{"heed", regexp.MustCompile(`\bheed(s|ed|ing)?\b`), "follow, or respect"},
 	{"remains", regexp.MustCompile(`\b(the|these|those|any|some|no|its|their|of|be|see) remains\b|\bremains (are|were|of)\b`), "leftovers"},
+	// A place for a condition, and sentences that need a second reading.
+	{" where ", regexp.MustCompile(`\b(empty|nil|zero|absent) where\b`), "if"},
+	{"in the place of a", regexp.MustCompile(`\bst(ands|ood) in the place of\b`), "aside, or replaced"},
+	{"none", regexp.MustCompile(`; nil is none\b`), "does nothing if it is nil"},
+	{"unit of its own", regexp.MustCompile(`\bfailed, in a unit of its own\b`), "failed; see `journalctl -u UNIT`"},
 }
 
 // TestOneThingHasOneWord looks at the comments of both programs, their tests and their tools,
@@ -120,6 +125,10 @@ func TestAWordOfDialectIsSeen(t *testing.T) {
 		"links are reasserted on an unmanaged host":                    2,
 		"NO_COLOR is heeded":                                           1,
 		"the remains of a crash":                                       1,
+		"Found is empty where nothing was found":                       1,
+		"a file stands in the place of a link":                         1,
+		"warn logs an error; nil is none":                              1,
+		"the folder is empty, where it should have files":              0,
 		"a host switches to the version; it does not switch at once":   0,
 		"`teleport-update switch` in teleport-update-switch-1.service": 0,
 		"the host is held since a rollback by hand":                    0,

@@ -34,7 +34,7 @@ type Window struct {
 }
 
 // Window returns the window of a group in the rollout, or of the group that counts for
-// hosts of no known one. There is none where there are no groups, and for hosts that
+// hosts of no known one. There is none if there are no groups, and for hosts that
 // are held.
 func (s *Snapshot) Window(group string) (Window, bool) {
 	r := s.rollout

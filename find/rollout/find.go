@@ -11,7 +11,7 @@ type Query struct {
 
 // Answer is what a host is told.
 type Answer struct {
-	// Version to run; empty where none is wanted.
+	// Version to run; empty if none is wanted.
 	Version Semver
 	// AutoUpdate says whether a host that runs another version updates now.
 	AutoUpdate bool

@@ -119,7 +119,7 @@ func paceOf(r *Rollout, g *GroupStatus, n *GroupCounts, begin time.Time) (p pace
 	return p, true
 }
 
-// tooSlow is empty where a plan can come to its end in time.
+// tooSlow is empty if a plan can come to its end in time.
 func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
 	begin := now
 	switch {

@@ -57,7 +57,7 @@ type Failure struct {
 	// Outcome is the host's own time of it, by which a report of the same failure
 	// is known.
 	Outcome time.Time
-	// Until is when the host tries the target again, by its own clock; zero where it
+	// Until is when the host tries the target again, by its own clock; zero if it
 	// does not say.
 	Until time.Time
 }

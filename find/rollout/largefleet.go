@@ -11,7 +11,7 @@ type LargeFleet interface {
 	// Alike returns every host, with 1. Of hosts in one group, on one version and Plain at a
 	// moment, it may return any one, with how many of them there are.
 	Alike(now time.Time) iter.Seq2[*Host, int]
-	// Hosts returns the hosts of ids in their order, and nil where there is none.
+	// Hosts returns the hosts of ids in their order, and nil if there is none.
 	Hosts(ids []HostID) iter.Seq[*Host]
 }
 

@@ -65,7 +65,7 @@ type Step struct {
 	Halted   bool
 	Reason   Reason
 	Message  string
-	// Rule is what the group was moved by: the words of the table, or empty where
+	// Rule is what the group was moved by: the words of the table, or empty if
 	// people or another version did it.
 	Rule string
 }

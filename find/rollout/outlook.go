@@ -28,7 +28,7 @@ type Scene struct {
 	Version *Version // nil: none is set
 	Rollout *Rollout // may be nil
 	Counts  Counts   // of the rollout
-	// CompleteAt is when the counts will be complete; zero where nobody knows.
+	// CompleteAt is when the counts will be complete; zero if nobody knows.
 	CompleteAt time.Time
 	Now        time.Time
 }

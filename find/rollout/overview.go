@@ -26,7 +26,7 @@ type GroupOverview struct {
 	Reason     Reason      `json:"reason"`
 	Halted     *Halted     `json:"halted,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Starts is when the group starts at the earliest; zero where Waits says what has
+	// Starts is when the group starts at the earliest; zero if Waits says what has
 	// to happen first, and once it has started.
 	Starts time.Time `json:"starts,omitzero"`
 	Waits  string    `json:"waits,omitempty"`

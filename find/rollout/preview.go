@@ -9,7 +9,7 @@ import (
 type Start struct {
 	Group string
 	State State
-	// At is when the group starts, or has started; zero where something has to
+	// At is when the group starts, or has started; zero if something has to
 	// happen first, which Waits says.
 	At    time.Time
 	Waits string
@@ -43,7 +43,7 @@ type preview struct {
 	groups []Group
 	direct [][]int
 	starts []Start
-	done   []time.Time // at the earliest; zero where something has to happen first
+	done   []time.Time // at the earliest; zero if something has to happen first
 }
 
 func (p *preview) start(i int) Start {

@@ -22,7 +22,7 @@ func flat(nodes []*yaml.Node) (list []*yaml.Node) {
 	return list
 }
 
-// field returns the value of a field of a mapping; nil where there is none.
+// field returns the value of a field of a mapping; nil if there is none.
 func field(node *yaml.Node, name string) *yaml.Node {
 	if node == nil || node.Kind != yaml.MappingNode {
 		return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // MostRun returns the version that most of the hosts in groups run, the newer one of
-// two, with how many hosts run it, of how many. It is empty where nobody reports. This
+// two, with how many hosts run it, of how many. It is empty if nobody reports. This
 // is what the next rollout starts from: whether the engine has called a rollout done
 // says little of what hosts run.
 func MostRun(groups []GroupOverview) (most Semver, hosts, of int) {

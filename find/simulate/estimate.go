@@ -15,7 +15,7 @@ const (
 	estimateFor = 14 * 24 * time.Hour
 )
 
-// Estimate is when a group is expected to start and to be done; zero where it is not
+// Estimate is when a group is expected to start and to be done; zero if it is not
 // within two weeks.
 type Estimate struct {
 	Start, Done time.Time

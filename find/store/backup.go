@@ -131,7 +131,7 @@ type Facts struct {
 }
 
 // Inspect reads a file that Backup has made, or another copy of a store, and checks all
-// of it. It changes nothing. keep says which items to return; nil is none. A copy with a
+// of it. It changes nothing. keep says which items to return; none if it is nil. A copy with a
 // -wal or -journal file is an error: "sqlite3 FILE .backup" makes none.
 func Inspect(ctx context.Context, file string, keep func(key string) bool) (Facts, error) {
 	facts, err := inspect(ctx, file, keep)

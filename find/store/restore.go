@@ -22,7 +22,7 @@ type Restoration struct {
 	// Was is what the store held; the zero value where there was none, or it could not
 	// be read.
 	Was Facts
-	// Kept is where the store of before is now; empty where there was none.
+	// Kept is where the store of before is now; empty if there was none.
 	Kept string
 }
 
@@ -36,7 +36,7 @@ type RestoreOptions struct {
 	// server has it open.
 	Damaged bool
 	Now     time.Time
-	// Keep says which items are among the facts; nil is none.
+	// Keep says which items are among the facts; none if it is nil.
 	Keep func(key string) bool
 }
 

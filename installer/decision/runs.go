@@ -110,7 +110,7 @@ func updaterBroken(h *facts, f *finder) error {
 const overdue = 15 * time.Minute
 
 // timer says why no run starts by itself: off is a person's wish, stopped a fault. Both are
-// empty where runs start, where systemd does not run, and where that is not known.
+// empty if runs start, if systemd does not run, and if that is not known.
 func (h *facts) timer() (off, stopped string) {
 	o, err := h.Own(h)
 	if err != nil || o.Timer.LoadState == "" || o.Others {

@@ -31,7 +31,7 @@ func (h *facts) against(tries []try) string {
 }
 
 // keepsFromStarting says why a start of the agent by its unit would fail, or would start
-// something else; empty where nothing speaks against it.
+// something else; empty if nothing speaks against it.
 func (h *facts) keepsFromStarting() string { return h.against(toStart) }
 
 // advise is an advice to start the agent, or why that would do harm.

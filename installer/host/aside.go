@@ -142,7 +142,7 @@ func checkWritable(dirs []string) error {
 	return nil
 }
 
-// SameUnit compares what stands in the place of a unit at two times.
+// SameUnit compares the file of a unit at two times.
 func SameUnit(a, b state.UnitFile) bool {
 	sameMode := !a.Regular || a.Mode == b.Mode
 	return a.Regular == b.Regular && string(a.Content) == string(b.Content) && a.Target == b.Target && sameMode

@@ -120,7 +120,7 @@ func (h *Host) known() map[string]state.Before {
 	known := make(map[string]state.Before)
 	for _, l := range b.Links {
 		if l.Before.Saved != "" && !Exists(filepath.Join(h.Paths.Original(), l.Before.Saved)) {
-			h.Log.Warn("what stood in the place of a link cannot be put back: its copy is gone", "link", l.Path, "copy", l.Before.Saved)
+			h.Log.Warn("the file that a link replaced cannot be put back: its copy is gone", "link", l.Path, "copy", l.Before.Saved)
 			continue
 		}
 		known[l.Path] = l.Before

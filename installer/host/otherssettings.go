@@ -19,7 +19,7 @@ const defaultBaseURL = "https://cdn.teleport.dev"
 // OthersSettings is what Teleport's own updater was told, or chose.
 type OthersSettings struct {
 	Proxy, Group string
-	Template     string // of its base_url; empty where it has none
+	Template     string // of its base_url; empty if it has none
 	Pinned       bool
 	Active       version.Release
 }

@@ -126,7 +126,7 @@ func (h *Host) PlainUnit(ctx context.Context, b *Originals) error {
 			To("install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files")
 	}
 	if len(b.PackageUnit) == 0 {
-		return nil // it had none where packages have units
+		return nil // packages had no unit there
 	}
 	b.Unit = state.UnitFile{Path: h.Paths.Unit(), Regular: true, Content: b.PackageUnit, Mode: 0o644}
 	return nil

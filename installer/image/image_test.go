@@ -15,7 +15,7 @@ import (
 
 type m = map[string]any
 
-// secret stands in the place of a secret, or of the path of a file with one.
+// secret is written instead of a secret, or of the path of a file with one.
 const secret = "SECRET"
 
 // places are where agents and bots take a secret from.

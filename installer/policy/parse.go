@@ -41,7 +41,7 @@ func (d *digests) UnmarshalYAML(n *yaml.Node) error {
 
 var errEmpty = errors.New("it is empty; a power cut or a full disk may have left it so")
 
-// Parse reads the text of a policy. What it says of signatures is nil where it says nothing;
+// Parse reads the text of a policy. What it says of signatures is nil if it says nothing;
 // the Policy has no keys yet.
 func Parse(data []byte) (p Policy, signatures *Mode, err error) {
 	if len(bytes.Trim(data, " \t\r\n\x00")) == 0 {

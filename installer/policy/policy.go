@@ -231,7 +231,7 @@ func (p Policy) digestsOf(v string) (all []string) {
 // Any reports whether there is any rule.
 func (p Policy) Any() bool { return p.File || len(p.Keys) > 0 }
 
-// Digest is the same for the same rules and keys, and empty where there are none.
+// Digest is the same for the same rules and keys, and empty if there are none.
 func (p Policy) Digest() string {
 	if !p.Any() {
 		return ""

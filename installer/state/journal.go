@@ -51,7 +51,7 @@ type Journal struct {
 	Database      Database      `json:"database,omitzero"`
 	Commit        Commit        `json:"commit,omitzero"`
 	// Config is the text of updates.yaml as the transaction found it, whatever people
-	// make of the file meanwhile; empty where there was none.
+	// make of the file meanwhile; empty if there was none.
 	Config   string   `json:"config,omitempty"`
 	Packages Packages `json:"packages,omitzero"`
 	// Replaces: the host has another updater, which goes once the new version is proven.
@@ -192,7 +192,7 @@ type Database struct {
 	Dir    string    `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
 	Taken  bool      `json:"taken,omitempty"` // and it is complete
 	// SecondDir is the folder in which the backup has a second name, whatever becomes of
-	// Dir, which is part of a version's; empty where it has none.
+	// Dir, which is part of a version's; empty if it has none.
 	SecondDir string `json:"second_dir,omitempty"`
 	// Size and CRC32C are the backup's, by which it is known whatever becomes of its
 	// backup.yaml.

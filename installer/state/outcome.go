@@ -10,7 +10,7 @@ import (
 type Status struct {
 	ActiveEdition version.Edition `yaml:"active_edition,omitempty"`
 	// ActiveSchema is that of the agent's database when the active version was proven; empty
-	// where it was not read.
+	// if it was not read.
 	ActiveSchema    string          `yaml:"active_schema,omitempty"`
 	PreviousVersion string          `yaml:"previous_version,omitempty"`
 	PreviousEdition version.Edition `yaml:"previous_edition,omitempty"`
@@ -46,7 +46,7 @@ type Status struct {
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
 	// UnitsLeft is the folder that units are being moved out of, into that of the
-	// specification; empty where no move was cut off.
+	// specification; empty if no move was cut off.
 	UnitsLeft string  `yaml:"units_left,omitempty"`
 	Unknown   unknown `yaml:",inline"`
 }
@@ -198,7 +198,7 @@ type Refused struct {
 	Reason  string          `yaml:"reason"`
 	// Policy: it was refused by the policy of the host's owner, whose rules may have changed since.
 	Policy bool `yaml:"policy,omitempty"`
-	// SHA256 is that of the tarball which the policy refused; empty where its version was enough.
+	// SHA256 is that of the tarball which the policy refused; empty if its version was enough.
 	SHA256  string  `yaml:"sha256,omitempty"`
 	Unknown unknown `yaml:",inline"`
 }

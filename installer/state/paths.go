@@ -20,10 +20,10 @@ type Paths struct {
 	UnitDir     string // where the agent's unit goes; /usr/local/lib/systemd/system
 	AgentConfig string // the agent's own configuration; /etc/teleport.yaml
 	ProgramsDir string // where the programs of versions are; empty: see Programs
-	RunDir      string // what is known of this boot; /run/teleport-update, empty where nothing is written there
-	Hooks       string // an administrator's programs for the end of a transaction; /etc/teleport-update/hooks, empty where none are run
-	PolicyDir   string // the host owner's rules about versions; /etc/teleport-update, empty where there are none
-	AgentRunDir string // where the agent leaves its updater's id; /run/teleport-update-agent, empty where none is read
+	RunDir      string // what is known of this boot; /run/teleport-update, empty if nothing is written there
+	Hooks       string // an administrator's programs for the end of a transaction; /etc/teleport-update/hooks, empty if none are run
+	PolicyDir   string // the host owner's rules about versions; /etc/teleport-update, empty if there are none
+	AgentRunDir string // where the agent leaves its updater's id; /run/teleport-update-agent, empty if none is read
 }
 
 // DefaultPaths are those of an ordinary host.
@@ -74,7 +74,7 @@ func (p Paths) Original() string { return filepath.Join(p.Versions(), "original"
 // there is none.
 func (p Paths) Rollback() string { return filepath.Join(p.Versions(), "rollback") }
 
-// KeptBackups is where backups go that outlive the updater; absent where there are none.
+// KeptBackups is where backups go that outlive the updater; absent if there are none.
 func (p Paths) KeptBackups() string { return filepath.Join(p.DataDir, "database-backups") }
 
 // AgentUnit is the name of the agent's unit; no other room knows it by heart.
@@ -100,14 +100,14 @@ func (p Paths) LastAnswer() string { return filepath.Join(p.Versions(), "find.js
 // History is the last transactions.
 func (p Paths) History() string { return filepath.Join(p.Versions(), "history.json") }
 
-// Report is the secret with which the host reports to a find server; absent where it
+// Report is the secret with which the host reports to a find server; absent if it
 // does not report.
 func (p Paths) Report() string { return filepath.Join(p.Versions(), "report.json") }
 
-// Ticks is what the timer's runs remember of this boot; empty where they do not.
+// Ticks is what the timer's runs remember of this boot; empty if they do not.
 func (p Paths) Ticks() string { return p.inRun("ticks.json") }
 
-// Summary is what everybody may read of status; empty where it is not written.
+// Summary is what everybody may read of status; empty if it is not written.
 func (p Paths) Summary() string { return p.inRun("status.json") }
 
 func (p Paths) inRun(name string) string {

@@ -76,7 +76,7 @@ type Cause struct {
 	Sources string `json:"sources"`             // the templates
 	Need    int64  `json:"need,omitempty"`      // bytes, where there was less:
 	At      string `json:"at,omitempty"`        // a path there
-	SHA256  string `json:"announced,omitempty"` // by the mirrors; empty where they said nothing
+	SHA256  string `json:"announced,omitempty"` // by the mirrors; empty if they said nothing
 	Policy  string `json:"policy,omitempty"`    // names the rules of the host's owner; empty without any
 }
 

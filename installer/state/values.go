@@ -19,7 +19,7 @@ type Tree struct {
 	version.Release
 	SHA256 string `json:"sha256"`
 	Dir    string `json:"dir"`
-	// Programs is the folder of its bin and etc; empty where that is Dir.
+	// Programs is the folder of its bin and etc; empty if that is Dir.
 	Programs string `json:"programs,omitempty"`
 }
 

@@ -23,11 +23,11 @@ import (
 // Agent is the agent, as systemd and the kernel know it.
 type Agent struct {
 	transaction.Sight
-	Process procfs.Process  // the one that serves; zero where there is none
-	Runs    version.Release // that it executes; zero where it is none of the store
+	Process procfs.Process  // the one that serves; zero if there is none
+	Runs    version.Release // that it executes; zero if it is none of the store
 	Pending Pending         // what its next start changes
-	Mask    string          // the link that masks the unit; empty where nothing does
-	// Hidden is why it cannot be told what the process executes; nil where it can.
+	Mask    string          // the link that masks the unit; empty if nothing does
+	// Hidden is why it cannot be told what the process executes; nil if it can.
 	Hidden error
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Own are the updater's own units: their files, and what systemd has loaded of them. The
-// units are zero where no systemd runs.
+// units are zero if no systemd runs.
 type Own struct {
 	Problems  []string // files that are not as they should be, and what enables them
 	Overruled []string // files of an administrator's that systemd uses instead
@@ -98,7 +98,7 @@ func (s *Survey) Late() ([]Late, error) {
 }
 
 // LateMount is the mount that has a folder and is not there when systemd reads its units
-// at boot; empty where there is none. / is there, and so are /usr and /etc, where they are
+// at boot; empty if there is none. / is there, and so are /usr and /etc, where they are
 // mounted at all: an initial RAM disk mounts them.
 func LateMount(mountAt func(path string) (string, error), dir string) (string, error) {
 	mount, err := mountAt(dir)

@@ -23,7 +23,7 @@ import (
 // StateFiles are what the updater wrote down.
 type StateFiles interface {
 	Config() (state.Config, error)
-	// Journal is the open transaction; nil where there is none.
+	// Journal is the open transaction; nil if there is none.
 	Journal() (*transaction.Description, error)
 	Ticks() state.Ticks
 	History() (state.History, error)
@@ -154,7 +154,7 @@ type Transaction struct {
 	Running bool // an updater is at work on it
 }
 
-// Transaction is the open transaction; nil where there is none.
+// Transaction is the open transaction; nil if there is none.
 func (s *Survey) Transaction() (*Transaction, error) {
 	return s.journal.get(func() (*Transaction, error) {
 		d, err := s.from.StateFiles.Journal()
@@ -165,7 +165,7 @@ func (s *Survey) Transaction() (*Transaction, error) {
 	})
 }
 
-// Fits says where the records do not fit the host, as far as that can be told; nil where
+// Fits says where the records do not fit the host, as far as that can be told; nil if
 // nothing speaks against them.
 func (s *Survey) Fits(ctx context.Context) error {
 	why, _ := s.fits.get(func() (error, error) {

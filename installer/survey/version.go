@@ -36,7 +36,7 @@ func (s *Survey) Version() (Version, error) {
 }
 
 // Pair is why a repair leaves links and unit as they are: another program stands there, and the agent's
-// database may fit that alone. It is nil where nothing is known to speak against a repair.
+// database may fit that alone. It is nil if nothing is known to speak against a repair.
 func (s *Survey) Pair(ctx context.Context) (why, err error) {
 	return s.pair.get(func() (error, error) {
 		v, err := s.Version()
@@ -68,7 +68,7 @@ func (s *Survey) Links() ([]string, error) {
 }
 
 // Starts says what keeps systemd from starting the active version by its unit, of an agent that
-// runs: at its next start; nil where nothing does. err is why that cannot be told.
+// runs: at its next start; nil if nothing does. err is why that cannot be told.
 func (s *Survey) Starts(ctx context.Context) (why, err error) {
 	return s.starts.get(func() (error, error) {
 		v, err := s.Version()
@@ -101,7 +101,7 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 }
 
 // NextStart says what keeps the agent from starting by its unit as systemd has it, whatever version that leads to; nil
-// where nothing does. err is why that cannot be told.
+// if nothing does. err is why that cannot be told.
 func (s *Survey) NextStart(ctx context.Context) (why, err error) {
 	return s.nextStart.get(func() (error, error) {
 		a, err := s.Agent(ctx)

@@ -18,7 +18,7 @@ import (
 
 // Agent is the agent of this host, as far as transactions have to do with it: to
 // look at it, to change it, to prove that it is healthy. It is real where systemd runs,
-// absent where there is none, and unreachable where systemd does not answer. Whoever makes a transaction
+// absent if there is none, and unreachable if systemd does not answer. Whoever makes a transaction
 // has all of it; its steps and its undoing declare what they use of it.
 type Agent interface {
 	looker
@@ -298,7 +298,7 @@ func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int,
 }
 
 // noAgent is an agent that nobody can look at or command: each call ends with why,
-// which is nil where there is nobody to tell.
+// which is nil if there is nobody to tell.
 type noAgent struct{ why error }
 
 func (noAgent) Close()                                                 {}

@@ -105,7 +105,7 @@ func (m *Machine) rebuiltJournal(ctx context.Context, unreadable bool) (*openJou
 // rebuildJournal makes the journal of such a transaction again. Where links still lead to a version that
 // no outcome names, that is watched once more, and undone if it is not healthy, as after
 // any other cut. Where they are back and the agent is down, the rest of an undoing is left,
-// whatever the version was called: it is told as a transaction to the active one. Nil where
+// whatever the version was called: it is told as a transaction to the active one. Nil if
 // there is no such transaction.
 func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	c, err := m.FreshConfig()

@@ -99,7 +99,7 @@ func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) 
 	return append(dirs, unread...), nil
 }
 
-// liveSchema is the schema of the agent's database; none where there is no database, or none that
+// liveSchema is the schema of the agent's database; none if there is no database, or none that
 // any agent could read.
 func (m *Machine) liveSchema(ctx context.Context) ([]backup.Schema, error) {
 	path, err := m.Host.Database()

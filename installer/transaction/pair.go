@@ -37,7 +37,7 @@ func (m *Machine) Sight(ctx context.Context) (Sight, error) {
 	return agent.Look(ctx)
 }
 
-// digestNow is the schema of the agent's database as it is written down; empty where that cannot be
+// digestNow is the schema of the agent's database as it is written down; empty if that cannot be
 // read.
 func (m *Machine) digestNow(ctx context.Context) string {
 	digest, err := m.Schema(ctx)

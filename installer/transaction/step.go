@@ -9,7 +9,7 @@ type step struct {
 	// needs are the parts of the journal, by their names there, that undoing the step reads,
 	// after a crash in another process. What each undoing reads is in no row.
 	needs []string
-	// back says what undoes it; empty where nothing has to be undone. It can be cut off anywhere
+	// back says what undoes it; empty if nothing has to be undone. It can be cut off anywhere
 	// and be made again.
 	back string
 	// enters is the phase that begins when the step is done, leaves the one that

@@ -40,7 +40,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	if err := durable.RemoveAll(t.m.Host.Paths.Versions()); err != nil {
 		return fmt.Errorf("remove the version store: %w; run the command again", err)
 	}
-	// Empty where no agent ever ran; anything in it is the agent's.
+	// Empty if no agent ever ran; anything in it is the agent's.
 	_ = durable.RemoveEmpty(t.m.Host.Paths.DataDir)
 	t.m.Host.Log.Info("the updater is uninstalled", "agent_kept", t.keepsAgent())
 	return nil

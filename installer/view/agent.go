@@ -47,7 +47,7 @@ func AgentOf(a survey.Agent, blind error) AgentReport {
 	return r
 }
 
-// enabledAtBoot is nil where the unit does not say.
+// enabledAtBoot is nil if the unit does not say.
 func enabledAtBoot(unitFileState string) *bool {
 	switch unitFileState {
 	case "enabled", "disabled", "masked":

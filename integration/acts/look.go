@@ -12,7 +12,7 @@ import (
 type sight struct {
 	process  string // which one serves: its number, and when it was started
 	program  string // that it executes
-	unit     string // the state of the agent's unit; empty where systemd cannot be asked
+	unit     string // the state of the agent's unit; empty if systemd cannot be asked
 	link     string
 	schema   int
 	sound    string         // what SQLite says of the database

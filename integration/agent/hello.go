@@ -29,7 +29,7 @@ type hello struct {
 type updater struct {
 	Group  string `json:"group"`
 	Status string `json:"status"` // "ok", "pinned" or "disabled"
-	ID     string `json:"id"`     // empty where there is no file for it
+	ID     string `json:"id"`     // empty if there is no file for it
 }
 
 // updaterConfig is the part of the updater's configuration that an agent reads.

@@ -257,7 +257,7 @@ func (d *differences) folderOf(r Release) string {
 }
 
 // broken says what others did to the links, the programs or the unit of the active version; empty
-// where nothing is wrong.
+// if nothing is wrong.
 func (d *differences) broken() string {
 	active := d.m.Active
 	if (active == Release{}) {

@@ -18,7 +18,7 @@ type Other string
 // action is one of them.
 type action struct {
 	name Other
-	// do does it, and returns what undoes it; nil where there is nothing to do it to.
+	// do does it, and returns what undoes it; nil if there is nothing to do it to.
 	do func(*walk) (undo func() error, err error)
 	// with says which commands it may meet: with others its undoing would itself do harm.
 	with func(Command) bool

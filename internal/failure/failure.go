@@ -13,7 +13,7 @@ import (
 type Error struct {
 	What  error     // what happened
 	State Aftermath // what state the host is in
-	Fix   string    // what to do; empty where What says it, or nothing helps but waiting
+	Fix   string    // what to do; empty if What says it, or nothing helps but waiting
 }
 
 // Aftermath is what state a failure leaves the host in, or the store of a find server. The

@@ -20,7 +20,7 @@ type ID struct {
 	// number of it (f_fsid of statfs(2)), and the UUID of XFS, which makes that number from
 	// the device. Some have none.
 	FileSystem string `json:"file_system,omitempty"`
-	// Mount is where the file system is mounted; empty where the kernel does not say.
+	// Mount is where the file system is mounted; empty if the kernel does not say.
 	Mount string `json:"mount,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 type Executable struct {
 	PID  int
 	Path string // as the kernel names it, without the word that it was deleted
-	File FileID // zero where the process ended meanwhile
+	File FileID // zero if the process ended meanwhile
 	// Hidden is why it may not be looked at, as in some sandboxes. Then there is no more
 	// than the PID.
 	Hidden error

@@ -11,7 +11,7 @@ import (
 )
 
 // MountOf returns where the file system is mounted on which a file is that this process
-// has open; empty where the kernel does not say.
+// has open; empty if the kernel does not say.
 func (f FS) MountOf(file *os.File) (string, error) {
 	about, err := os.ReadFile(filepath.Join(f.Proc, "self/fdinfo", strconv.Itoa(int(file.Fd()))))
 	if err != nil {

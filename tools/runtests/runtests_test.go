@@ -237,7 +237,7 @@ func TestTheTimeOfAWholeTargetIsThatOfItsWall(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(tests []*test) []*test
-		says   string // how the line begins; empty where there is none
+		says   string // how the line begins; empty if there is none
 	}{
 		{"all of it ran", func(tests []*test) []*test { return tests }, "took: 20 min, in parts 23 min (beside the code 3, "},
 		{"the hosts alone ran", func(tests []*test) []*test { return tests[1:] }, ""},

@@ -81,7 +81,7 @@ type entry struct {
 	*tar.Header
 	kind entryKind
 	// path is the name without the slash that ends a folder's, top its first name
-	// and rel what follows. They are empty where the name is not clean.
+	// and rel what follows. They are empty if the name is not clean.
 	path, top, rel string
 }
 

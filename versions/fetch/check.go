@@ -68,7 +68,7 @@ func checkSigned(ctx context.Context, m mirror, digest string, keys []signature.
 }
 
 // checkAnnounced says what is wrong with the checksum file beside a tarball that has this
-// digest; empty where nothing is, or no such file is there.
+// digest; empty if nothing is, or no such file is there.
 func checkAnnounced(ctx context.Context, m mirror, got string) (wrong string, err error) {
 	want, err := m.checksum(ctx)
 	if errors.Is(err, ErrNotFound) {

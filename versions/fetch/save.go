@@ -124,7 +124,7 @@ func (d *download) save(path string) (_ Saved, err error) {
 	return Saved{SHA256: d.digest, Size: d.offset, Signed: sig != nil}, nil
 }
 
-// signatureFile reads the signature that the source has beside its tarball; nil where it has
+// signatureFile reads the signature that the source has beside its tarball; nil if it has
 // none, or something that is no signature. Whose it is is for those to say who verify it.
 func (d *download) signatureFile() ([]byte, error) {
 	if d.proof.Signature != nil {

@@ -26,7 +26,7 @@ type Tarball struct {
 type Proof struct {
 	// By names who allows it: a key, or a rule of the host's policy. Empty: nobody was asked.
 	By string
-	// Signature is the signature that was found good, as its file is; nil where there is none.
+	// Signature is the signature that was found good, as its file is; nil if there is none.
 	Signature []byte
 }
 

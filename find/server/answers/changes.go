@@ -8,7 +8,7 @@ import (
 )
 
 // changed says in a line what becomes of a resource, for the history: modes, versions and the schedule by their
-// values, and what else there is by its path. before is nil where there was none.
+// values, and what else there is by its path. before is nil if there was none.
 func changed(before, after rollout.Resource) string {
 	var words []string
 	value := func(name string, from, to any) {

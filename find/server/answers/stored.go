@@ -84,7 +84,7 @@ func (s *Stored) AnswerAt(q rollout.Query, now time.Time) find.Answer {
 func (s *Stored) Now() time.Time { return s.opts.Clock() }
 
 // Age returns for how long nobody has known whether the answers are still those of
-// the store, and why that is; nil where it was read at the last look.
+// the store, and why that is; nil if it was read at the last look.
 func (s *Stored) Age() (time.Duration, error) {
 	age := s.opts.Clock().Sub(time.Unix(0, s.confirmed.Load()))
 	if failing := s.failing.Load(); failing != nil {

@@ -62,7 +62,7 @@ func (r *Releases) Has(v string, e version.Edition) bool {
 
 // Complete fills in what is left empty of a version and an edition, from what
 // there is: the newest version, and the edition that it has a release of. Both
-// stay empty where the folder has nothing to say. More than one edition to
+// stay empty if the folder has nothing to say. More than one edition to
 // choose from is an error.
 //
 // A release counts once its .sha256 is there: a tarball alone may be one that is
@@ -114,7 +114,7 @@ func newest(found []release) (v string) {
 }
 
 // EditionOf returns the edition that there is a tarball of for a version, whole or
-// not; empty where there is none.
+// not; empty if there is none.
 func (r *Releases) EditionOf(v string) (version.Edition, error) {
 	found, err := r.list()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // nearlyFull is from which part of a bound on people are told, in percent.
 const nearlyFull = 90
 
-// Full says which of the bounds on what hosts make up are reached, or nearly so; none where nobody needs to
+// Full says which of the bounds on what hosts make up are reached, or nearly so; none if nobody needs to
 // know.
 func (f *Fleet) Full() (lines []string) {
 	f.mu.RLock()

@@ -22,7 +22,7 @@ type FullError struct{ why string }
 
 func (e *FullError) Error() string { return e.why }
 
-// mayJoin returns why there is no room for a host, nil where there is. known is a host that has joined before,
+// mayJoin returns why there is no room for a host, nil if there is. known is a host that has joined before,
 // same one that has done so by this token.
 func (f *Fleet) mayJoin(name string, t token, known, same bool, now time.Time) error {
 	f.mu.RLock()

@@ -60,7 +60,7 @@ func nameOf(reference string) string {
 	return name
 }
 
-// allows returns why a host of a group cannot use the token, nil where it can. It
+// allows returns why a host of a group cannot use the token, nil if it can. It
 // holds for hosts that have joined by it too, also after the token was revoked.
 func (t token) allows(group string) error {
 	if len(t.Groups) == 0 || slices.Contains(t.Groups, group) {

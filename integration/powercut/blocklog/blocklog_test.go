@@ -36,7 +36,7 @@ func must(t testing.TB, err error) {
 // The file system promises that what was synced is there at every later moment,
 // whatever the drive lost of what it was not told to flush; and the recorder must
 // have the same opinion, or it would see violations where there are none, and
-// none where there are.
+// none if there are.
 func TestWhatWasSyncedIsInEveryLaterState(t *testing.T) {
 	for _, kind := range []powercut.Kind{powercut.Ext4, powercut.XFS} {
 		t.Run(string(kind), func(t *testing.T) {
