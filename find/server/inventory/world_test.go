@@ -28,5 +28,3 @@ func (c *clock) pass(d time.Duration) {
 }
 
 func hostUUID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
-
-func secretOf(i int) string { return fmt.Sprintf("%064x", i+1) }
