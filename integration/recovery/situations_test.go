@@ -212,9 +212,9 @@ func TestAJournalThatCannotBeActedOn(t *testing.T) {
 func TestARecoveryThatIsKilledAtBoot(t *testing.T) {
 	s := newScene(t)
 	s.migratingTo("1.1.0")
-	// Killed by systemd after a moment, at three boots in a row.
-	s.Write("/etc/systemd/system/teleport-update-recover.service.d/50-test.conf", "[Service]\nTimeoutStartSec=1ms\nTimeoutStopSec=1ms\n")
 	s.cutInMidWatch("1.1.0")
+	// Killed by systemd after a moment, at three boots in a row. Before the cut, the change would be refused for it.
+	s.Write("/etc/systemd/system/teleport-update-recover.service.d/50-test.conf", "[Service]\nTimeoutStartSec=1ms\nTimeoutStopSec=1ms\n")
 	for range 2 {
 		if err := s.Kill(); err != nil {
 			t.Fatal(err)
@@ -230,6 +230,7 @@ func TestARecoveryThatIsKilledAtBoot(t *testing.T) {
 		})
 	}
 	s.Must("rm", "-r", "/etc/systemd/system/teleport-update-recover.service.d")
+	s.Must("systemctl", "daemon-reload")
 	s.Wants("1.0.0")
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the tick that closes the transaction ends with %d", code)
