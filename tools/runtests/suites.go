@@ -79,7 +79,7 @@ var suites = []suite{
 // begins them in the order in which they are named, and what is begun last is waited
 // for alone.
 var longest = []string{
-	"guides", "hostfaults", "recovery", "packages", "database", "health", "faults", "takeover", "others", "others/before", "others/pairs",
+	"guides", "hostfaults", "recovery", "packages", "units", "database", "health", "faults", "takeover", "others", "others/before", "others/pairs",
 	"walks", "powercut", "selfupdate", "fleetguides", "repository", "operator", "clusterfaults", "network", "hostile",
 }
 

@@ -1,6 +1,6 @@
 //go:build hosts
 
-package recovery
+package units
 
 import (
 	"strings"
