@@ -123,7 +123,7 @@ func TestWhatOrdinaryUnitsNeedRefusesNothing(t *testing.T) {
 			"RequiresMountsFor=/srv/x /var/lib/teleport /run/user /mnt/data/x\n",
 		"units that run": "[Unit]\nRequires=keeps.service\nRequisite=keeps.service\nBindsTo=keeps.service\nAfter=keeps.service\n",
 		"one that starts first, and brings files": "[Unit]\nRequires=secrets.service\nAfter=secrets.service\n" +
-			"[Service]\nWorkingDirectory=/run/work\nExecStartPost=/bin/rm -r /run/work\n",
+			"[Service]\nWorkingDirectory=/run/work\n",
 		"folders that are made":   "[Service]\nStateDirectory=made\nWorkingDirectory=/var/lib/made\nLogNamespace=agents\nPrivateTmp=yes\n",
 		"folders that are hidden": "[Service]\nTemporaryFileSystem=/srv\nBindPaths=/mnt:/srv/bound\nWorkingDirectory=/srv/bound\n",
 		"limits, and what may be missing": "[Unit]\nConditionPathIsMountPoint=/run\nConditionPathIsMountPoint=!/srv\n" +
@@ -136,6 +136,7 @@ func TestWhatOrdinaryUnitsNeedRefusesNothing(t *testing.T) {
 				s.Must("systemctl", "restart", "teleport")
 				s.Serves("1.1.0")
 			}
+			s.Must("rm", "-rf", "/run/work")
 			r := s.Try(updater, "rollback")
 			if r.Code != 0 {
 				t.Errorf("%s, read by systemd: %v: the rollback ends with %d:\n%s", name, read, r.Code, r.Stderr)
