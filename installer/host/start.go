@@ -81,7 +81,7 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	return nil
 }
 
-// CheckDatabaseThere says of a process of the agent's that its database is missing where the next one would
+// CheckDatabaseThere says of a process of the agent's that its database is missing, or is another one, where the next one would
 // look for it, and make an empty one. had says that the agent is known to have had one; else it is one
 // that the process has open, whose path is followed by nobody.
 func (h *Host) CheckDatabaseThere(pid int, had bool) error {
@@ -94,7 +94,13 @@ func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return err
-	case !missing, procfs.Host().Sees(pid, path): // by a mount of its own
+	case !missing:
+		if open := procfs.Host().OpenInstead(pid, path); open != "" {
+			return failure.Refuse("the agent has the database %s open, and %s is another one, with which an agent that starts would go on: "+
+				"put the agent's own back before anybody restarts it; if its configuration was changed on purpose, restart the agent", open, path)
+		}
+		return nil
+	case procfs.Host().Sees(pid, path): // by a mount of its own
 		return nil
 	case !had && procfs.Host().OpenByName([]int{pid}, filepath.Base(path)) == "":
 		return nil // it has none yet

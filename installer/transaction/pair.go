@@ -81,6 +81,9 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	if err != nil || sight.State != state.AgentRunning || !sight.mainFrom(tree.ProgramsDir()) {
 		return // whoever needs systemd says that it cannot be reached
 	}
+	if err := m.Host.CheckDatabaseThere(int(sight.MainPID), false); err != nil {
+		return // of another database; status says so
+	}
 	if c.Status.ActiveSchema = m.digestNow(ctx); c.Status.ActiveSchema != "" {
 		m.warn(c.Save(m.Host.Paths.Config()), "the schema of the agent's database is not noted")
 	}

@@ -90,6 +90,19 @@ func (f FS) OpenByName(pids []int, prefix string) string {
 	return ""
 }
 
+// OpenInstead returns the path, as the kernel has it, of a file that a process has open and that has the name of the file at
+// path, which the process has not open: one of the two was moved. Empty: there is none, or nothing at path.
+func (f FS) OpenInstead(pid int, path string) string {
+	there, err := Identify(path, 0)
+	if err != nil {
+		return ""
+	}
+	if _, uses := f.user(pid, []FileID{there}); uses {
+		return ""
+	}
+	return f.OpenByName([]int{pid}, filepath.Base(path))
+}
+
 var databaseSuffixes = []string{"-wal", "-shm", "-journal"}
 
 // descriptor reads how a file is open from proc_pid_fdinfo(5). What cannot be read is
