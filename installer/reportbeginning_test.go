@@ -19,6 +19,9 @@ import (
 // A find server that takes a report and never answers does not hold the update up that the report is of,
 // and hears nothing more when the update is over. What is told after a transaction ends in its time.
 func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for the limit of a report")
+	}
 	i := testInstaller(t)
 	var stalls atomic.Bool
 	var beats atomic.Int32

@@ -74,6 +74,9 @@ func (k *kept) eventually(version string, now bool) {
 // A backup is made while the server runs, and put back while it does not. Nothing that
 // has happened since goes on by itself: no host is told to update.
 func TestABackupIsPutBackSuspended(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and starts servers")
+	}
 	k := newKept(t)
 	k.must("set-version", "15.2.0", "--schedule", "immediate")
 	k.must("enable")

@@ -124,6 +124,9 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 }
 
 func TestTwoServersShareAStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and starts servers")
+	}
 	dir := t.TempDir()
 	a := &adminRun{t: t, dir: dir}
 	storeFile := filepath.Join(dir, "store", "store.db")

@@ -93,6 +93,9 @@ func TestWhatAChannelThatFollowsAGroupSays(t *testing.T) {
 // The lines are what systemd takes for OnCalendar=, and each time that it makes of them
 // is in the window. The real program says so.
 func TestWindowsAsSystemdReadsThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it asks systemd-analyze a hundred times")
+	}
 	program, err := exec.LookPath("systemd-analyze")
 	if err != nil && os.Getenv("CI") == "true" {
 		t.Fatal(err)
