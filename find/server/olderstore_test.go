@@ -18,7 +18,9 @@ func (w *storeWorld) failOver(copied string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := file.Exec(fmt.Sprintf("UPDATE head SET revision = revision + %d", int64(store.EpochStep))); err != nil {
+	if err := file.Exec(fmt.Sprintf(`INSERT INTO history (time, who, what, why, key, from_revision, to_revision)
+		SELECT 0, 'store', 'the database has failed over', '', 'database', revision, revision + %[1]d FROM head;
+		UPDATE head SET revision = revision + %[1]d`, int64(store.EpochStep))); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := file.Close(); err != nil {

@@ -160,6 +160,9 @@ const (
 	// EpochStep is what the revision of a store grows by when an older one takes its place: no
 	// change after it has a revision that somebody has seen before for another one.
 	EpochStep = Revision(1) << 32
+	// FailoverKey is the Key of the record that a database leaves of a failover: From is the last revision that the standby
+	// had received, To is where the new epoch begins.
+	FailoverKey = "database"
 )
 
 // ErrTooOld says that a store does not know any more what was removed since a revision.

@@ -14,9 +14,13 @@ import (
 // standby was promoted that had not received the last changes, or a backup was put back. Hosts would be told to update until
 // the engine halts the groups again, and nobody would suspend the rollout again. Both are written like what could not be
 // written. It is for the first resources that are read of a store: what changes in it later, people have changed.
-func (s *Stored) keepStopped(ctx context.Context, before, now Resources) error {
-	for _, known := range append([]*rollout.Rollout{before.Rollout}, s.left...) {
-		lost := haltsLost(known, now.Rollout)
+func (s *Stored) keepStopped(ctx context.Context, before, now Resources, at moment) error {
+	known := append([]*rollout.Rollout{before.Rollout}, s.left...)
+	if err := s.keepLost(ctx, known, now, at); err != nil {
+		return err
+	}
+	for _, r := range known {
+		lost := haltsLost(r, now.Rollout)
 		if lost == nil {
 			continue
 		}
@@ -97,8 +101,7 @@ const maxLeft = 4
 
 // keepLeft keeps a rollout with halts when another one follows it: a store that lost both may go on with the first.
 func (s *Stored) keepLeft(before, now *rollout.Rollout) {
-	halted := func(g rollout.GroupStatus) bool { return g.Halted != nil }
-	if before == nil || isSame(before, now) || !slices.ContainsFunc(before.Status.Groups, halted) {
+	if !hasHalts(before) || isSame(before, now) {
 		return
 	}
 	s.left = slices.DeleteFunc(s.left, func(r *rollout.Rollout) bool { return isSame(r, before) })

@@ -88,11 +88,12 @@ func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item,
 		s.keepLeft(before.Rollout, parsed.Rollout)
 	}
 	if before != nil && at.mayLack(s.last) {
-		if err := s.keepStopped(ctx, before.Resources, parsed); err != nil {
+		if err := s.keepStopped(ctx, before.Resources, parsed, at); err != nil {
 			return nil, err
 		}
 	}
 	s.settleHalts(parsed.Rollout)
+	s.holdLost(parsed.Rollout)
 	next := &snapshot{Resources: parsed}
 	next.braked = s.brake.put(&next.Resources)
 	if err := s.decide(ctx, next); err != nil {

@@ -50,6 +50,7 @@ type Stored struct {
 
 	refreshing sync.Mutex
 	left       []*rollout.Rollout // rollouts with halts that others have followed, the newest first; under refreshing
+	lost       []lostRollout      // rollouts with halts that the store has lost; under refreshing
 	last       moment             // that current is of, or a later one at which nothing had changed; under refreshing
 	confirmed  atomic.Int64       // when the store last said that current is how it is, in nanoseconds
 	failing    atomic.Pointer[error]

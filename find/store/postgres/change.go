@@ -127,7 +127,7 @@ func failedOver(ctx context.Context, tx pgx.Tx, h head, timeline int64) (head, e
 		Why: "a standby was promoted: changes that were acknowledged last may be missing",
 	}
 	var r records
-	r.numbers, r.keys = []int64{int64(h.revision)}, []string{"database"}
+	r.numbers, r.keys = []int64{int64(h.revision)}, []string{store.FailoverKey}
 	r.from, r.to = []int64{int64(h.revision - store.EpochStep)}, []int64{int64(h.revision)}
 	write(b, audit, r)
 	return h, tx.SendBatch(ctx, b).Close()

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+)
+
+// lossyWorld is a server whose group is halted in the rollout of 17.2.2; before, it was active in one of 17.2.1.
+type lossyWorld struct {
+	*storeWorld
+	*reportWorld
+	standby string // a copy of the store, which lacks something
+}
+
+// newLossyWorld has a standby that lacks the rollout, or the version, too; or nothing.
+func newLossyWorld(t *testing.T, lacks string) *lossyWorld {
+	t.Helper()
+	s, r, _, _ := braking(t)
+	w := &lossyWorld{storeWorld: s, reportWorld: r}
+	if lacks == "version" {
+		w.standby = copyStore(t, w.path)
+	}
+	w.write(strings.ReplaceAll(scheduled, "17.2.1", "17.2.2"))
+	if lacks == "rollout" {
+		w.standby = copyStore(t, w.path)
+	}
+	w.begins()
+	if !w.told() || w.rollout().Spec.TargetVersion != "17.2.2" {
+		t.Fatalf("the group is %s\n%s", w.states(), w.log.String())
+	}
+	w.said(0, "dev", "17.2.1", func(b *find.Heartbeat) { b.Told = "17.2.2" })
+	w.said(0, "dev", "17.2.1", func(b *find.Heartbeat) { failedAt("17.2.2", "it broke")(b) })
+	w.tick()
+	if w.told() || w.states() != "active!" {
+		t.Fatalf("the group is %s\n%s", w.states(), w.log.String())
+	}
+	return w
+}
+
+// set sets the version, and has the engine take it up.
+func (w *lossyWorld) set(target string) {
+	w.storeWorld.t.Helper()
+	w.clock.pass(time.Minute)
+	w.write(strings.ReplaceAll(scheduled, "17.2.1", target))
+	w.step()
+}
+
+func (w *lossyWorld) step() {
+	w.storeWorld.t.Helper()
+	w.clock.pass(time.Minute)
+	w.stored.Refresh(w.storeWorld.t.Context())
+	w.tick()
+	w.stored.Refresh(w.storeWorld.t.Context())
+}
+
+func (w *lossyWorld) retry() {
+	w.storeWorld.t.Helper()
+	w.begins() // so that the server knows the hosts again
+	if _, err := w.engine.Order(w.storeWorld.t.Context(), rollout.Order{Who: "uid 0", Verb: rollout.Retry, Groups: []string{"dev"}}, false); err != nil {
+		w.storeWorld.t.Fatal(err)
+	}
+}
+
+// begins waits for the next window of the group.
+func (w *lossyWorld) begins() {
+	w.storeWorld.t.Helper()
+	now := w.clock.Now()
+	next := now.Truncate(24 * time.Hour).Add(35 * time.Hour)
+	w.clock.pass(next.Sub(now) - 27*time.Minute)
+	for range 4 {
+		w.clock.pass(9 * time.Minute)
+		for i := range 5 {
+			w.said(i, "dev", "17.2.1", nil)
+		}
+		w.tickFleet()
+		w.step()
+	}
+}
+
+// lose fails over to the standby.
+func (w *lossyWorld) lose() {
+	w.storeWorld.t.Helper()
+	if w.standby == "" {
+		w.standby = copyStore(w.storeWorld.t, w.path)
+	}
+	w.failOver(w.standby)
+}
+
+// A failover loses a rollout with its halt, and the version is given again: the group stays halted until a person retries it.
+// What people have decided, and no failover has lost, halts nothing.
+func TestAHaltOutlivesItsRollout(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kept  func(*lossyWorld) // between the halt and the failover, and not lost
+		lacks string            // what the standby lacks beside the halt; empty for nothing at all
+		after func(*lossyWorld)
+		told  bool
+	}{
+		"the engine begins it again":       {lacks: "rollout", after: func(w *lossyWorld) { w.step() }},
+		"a person gives it again":          {lacks: "version", after: func(w *lossyWorld) { w.set("17.2.2") }},
+		"after some looks":                 {lacks: "version", after: func(w *lossyWorld) { w.step(); w.step(); w.set("17.2.2") }},
+		"a person retries it":              {lacks: "version", after: func(w *lossyWorld) { w.set("17.2.2"); w.retry() }, told: true},
+		"people had gone on and come back": {kept: func(w *lossyWorld) { w.set("17.2.3") }, after: func(w *lossyWorld) { w.set("17.2.2") }, told: true},
+		"people go on and come back": {lacks: "version", after: func(w *lossyWorld) { w.set("17.2.3"); w.set("17.2.2") },
+			told: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newLossyWorld(t, tc.lacks)
+			if tc.kept != nil {
+				tc.kept(w)
+			}
+			w.lose()
+			tc.after(w)
+			w.begins()
+			if w.told() != tc.told {
+				t.Errorf("hosts are told to update: %t\n%s", w.told(), w.log.String())
+			}
+			if halted := w.rollout().Status.Groups[0].Halted; (halted == nil) != tc.told {
+				t.Errorf("the store has the halt %+v", halted)
+			}
+		})
+	}
+}
