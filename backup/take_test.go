@@ -210,6 +210,9 @@ func TestABackupThatIsCancelledLeavesTheOldOne(t *testing.T) {
 }
 
 func TestProgressIsToldOnALargeDatabaseAndCanStopIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills databases of many pages")
+	}
 	for name, mode := range map[string]string{"through SQLite": "delete", "at rest": "wal"} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)

@@ -11,6 +11,9 @@ import (
 
 // The toolchain is named once, in go.mod: make and the packages use it, whatever the environment says.
 func TestOneToolchainBuildsEverything(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it asks the go command about each tool")
+	}
 	toolchain, err := Toolchain("..")
 	if err != nil {
 		t.Fatal(err)

@@ -132,6 +132,9 @@ func TestABackupIsPutBackSuspended(t *testing.T) {
 }
 
 func TestBackupsInAFolderAreKeptInNumber(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it makes many backups")
+	}
 	k := newKept(t)
 	folder := filepath.Join(k.dir, "backups")
 	if err := os.Mkdir(folder, 0o700); err != nil {

@@ -44,6 +44,9 @@ func garbagePercent() int {
 
 // The memory of many hosts would be there twice, and is the most while they are read.
 func TestLittleGarbageGathersWithManyHosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it collects the garbage of many hosts")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	w := newStoreWorld(t)
 	many := make([]byte, 2*aLotLives) // as hosts are, to the runtime

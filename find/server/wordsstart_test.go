@@ -16,6 +16,9 @@ import (
 // Words that real reports have brought into the store are as many after the next start: an honest host is
 // heard then, too, and every host is counted.
 func TestAFullTableOfWordsOutlastsAStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills the table")
+	}
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
 	w.write(scheduled)

@@ -45,7 +45,7 @@ func contentOf(path string) string {
 // way back nor the way forward from being gone to its end, and is not lost: it is in its
 // place, or status names where it is kept.
 func TestWhatSomebodyPutsInTheWayIsKeptAside(t *testing.T) {
-	some := sampled{every: 7}
+	some := sampled{every: 13}
 	for where, path := range map[string]func(m *model) string{
 		"the agent's link":                 func(m *model) string { return m.Host.Paths.LinkDir + "/teleport" },
 		"another link":                     func(m *model) string { return m.Host.Paths.LinkDir + "/tsh" },

@@ -70,7 +70,7 @@ func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
 // Each call after the agent was stopped fails in turn, without being made or with its answer
 // lost: some agent runs all the same.
 func TestNoCallOfBringingBackLeavesTheAgentStopped(t *testing.T) {
-	some := sampled{every: 9}
+	some := sampled{every: 17}
 	fail := func(*model) error { return errNoAnswer }
 	for kind, make := range map[Kind]func(*testing.T) *model{
 		Update:    func(t *testing.T) *model { return upgrade(t, two(diesLate)) },

@@ -133,7 +133,7 @@ func TestATransactionWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 // What is told again is written down before the agent is touched: a run that is killed then
 // leaves a journal to go by.
 func TestATransactionWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
-	some := sampled{every: 3}
+	some := sampled{every: 7}
 	host := func(t *testing.T) *model {
 		return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: diesLate}})
 	}
@@ -171,7 +171,7 @@ func TestATransactionWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) 
 // recovery at boot has an agent run on its own database all the same; the rest needs the file that a
 // person has to put back, or to remove.
 func TestATransactionOfWhichNothingIsLeftHasAnAgent(t *testing.T) {
-	some := sampled{every: 7}
+	some := sampled{every: 13}
 	for _, f := range []fate{holds, dies, diesLate, neverReady} {
 		host := func(t *testing.T) *model {
 			return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: f}})

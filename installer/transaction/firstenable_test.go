@@ -69,7 +69,7 @@ func TestAFirstEnableTakesOverWhatRunsOrLeavesIt(t *testing.T) {
 
 // Cut off at any call, it is closed by the next boot and its first run, or by the next run.
 func TestAFirstEnableThatIsCutOff(t *testing.T) {
-	some := sampled{every: 7}
+	some := sampled{every: 13}
 	for _, f := range []fate{holds, diesLate} {
 		dry := firstEnable(t, f)
 		dry.runs(func() error { return dry.transact(t.Context(), dry.firstRequest()) })

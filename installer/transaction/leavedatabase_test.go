@@ -77,7 +77,7 @@ func TestAnUninstallAfterAMigrationGoesBackToTheDatabaseOfBefore(t *testing.T) {
 // Whatever cuts it off, and wherever: an agent runs on its own database after the next run, and
 // the uninstall ends.
 func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
-	some := sampled{every: 7}
+	some := sampled{every: 13}
 	dry := migrated(t)
 	dry.leave(state.Uninstall{})
 	cuts := map[string]outcome{

@@ -16,7 +16,7 @@ import (
 // A boot comes before the agent's data are mounted. What is beneath the mount is empty,
 // or holds a database of the time before there was one.
 func TestARecoveryAtBootLooksWhetherTheDataAreThere(t *testing.T) {
-	some := sampled{every: 5}
+	some := sampled{every: 11}
 	proc := func(m *model) string { return filepath.Dir(m.db) }
 	for name, beneath := range map[string]func(t *testing.T, m *model){
 		"nothing is there":   func(*testing.T, *model) {},

@@ -19,7 +19,7 @@ var (
 // way any more, one boot or two ticks bring an agent that runs, on the database that
 // belongs to it, with the rows that it wrote since it was put back or proven.
 func TestThePromiseHoldsWhateverHappens(t *testing.T) {
-	some := sampled{every: 7}
+	some := sampled{every: 13}
 	for n := range *seeds {
 		if some.skips() {
 			continue

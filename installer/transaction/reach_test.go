@@ -14,7 +14,7 @@ import (
 // is stopped, restored or closed, and nobody is blamed. The next run, which reaches it,
 // goes on.
 func TestASystemdThatIsLostInTheMiddle(t *testing.T) {
-	some := sampled{every: 5}
+	some := sampled{every: 11}
 	lost := fmt.Errorf("%w: the socket is gone", systemd.ErrBroken)
 	for name, make := range map[string]func(t *testing.T) *model{
 		"of an update":              func(t *testing.T) *model { return upgrade(t, twoHolds) },

@@ -159,7 +159,7 @@ func outcomes() []outcome {
 // that, and after the next tick, all is over and the promise is kept. One run has a
 // share of them, another one each time; FAULTS=all has all.
 func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
-	some := sampled{every: 15}
+	some := sampled{every: 31}
 	covered := map[state.Phase]bool{}
 	share, number := shareOfRun(t), 0
 	for _, s := range scenes() {
@@ -292,7 +292,7 @@ func (m *model) runsSomething() error {
 // tick has it read what it could not be told of; on a host that is up nothing is
 // touched.
 func TestASystemdThatDoesNotAnswer(t *testing.T) {
-	some := sampled{every: 3}
+	some := sampled{every: 7}
 	for _, s := range scenes() {
 		if some.skips() {
 			continue

@@ -55,7 +55,7 @@ func by(schema, readableFrom int) func(map[string]any) {
 // A journal of a program of another schema is acted on, in each phase, at boot and on
 // a live host, where its writer says that it may be.
 func TestAJournalOfAnotherSchemaIsRecovered(t *testing.T) {
-	some := sampled{every: 5}
+	some := sampled{every: 11}
 	for name, change := range map[string]func(map[string]any){
 		"an older one's":                     by(state.Schema-1, state.Schema-1),
 		"a newer one's, and all may read it": by(state.Schema+1, state.Schema),
@@ -84,7 +84,7 @@ func TestAJournalOfAnotherSchemaIsRecovered(t *testing.T) {
 // What a rescuer is too old for it leaves as it is, down to leftovers that the newer
 // one may need, and says so; then the newer one comes.
 func TestATooOldRescuerHarmsNothing(t *testing.T) {
-	some := sampled{every: 5}
+	some := sampled{every: 11}
 	for _, s := range scenes() {
 		for _, boot := range []bool{false, true} {
 			if some.skips() {

@@ -25,7 +25,7 @@ func (m *model) removed() {
 // Somebody removes the version before while the transaction is open, in each phase: its program
 // is fetched again, and its database is there under its second name.
 func TestAVersionThatIsRemovedIsGoneBackToAllTheSame(t *testing.T) {
-	some := sampled{every: 5}
+	some := sampled{every: 11}
 	all := scenes()
 	for _, f := range []fate{diesFirst, diesLate, neverReady} {
 		same := func(t *testing.T) *model { return upgrade(t, behaviour{schema: 1, fate: f}) }

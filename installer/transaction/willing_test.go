@@ -59,7 +59,7 @@ var unwilling = map[string]struct {
 
 // Whatever systemd will not do is found before the agent is touched, in each direction.
 func TestWhatSystemdWillNotDoIsAskedBeforeTheAgentIsTouched(t *testing.T) {
-	some := sampled{every: 5}
+	some := sampled{every: 11}
 	for name, u := range unwilling {
 		for _, to := range []string{"1.1.0", "0.9.0"} {
 			for _, fails := range []fate{holds, dies} {

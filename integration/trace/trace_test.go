@@ -200,6 +200,9 @@ func TestAFailedCallIsNotMade(t *testing.T) {
 }
 
 func TestNothingRunsWhileAFunctionIsCalledBeforeTheKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it traces a program that spins")
+	}
 	t.Parallel()
 	r := mustRun(t, inRole("spins", t.TempDir()), func(c Call) Action {
 		if c.Name != "mkdirat" || !c.Exit {

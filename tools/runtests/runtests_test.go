@@ -70,6 +70,9 @@ func inModule(t *testing.T) (dir string) {
 }
 
 func TestWhatIsShownOfTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and runs tests of its own")
+	}
 	inModule(t)
 	for _, tc := range []struct {
 		name  string
@@ -150,6 +153,9 @@ func TestAPartIsNamedByItsPathOrItsEnd(t *testing.T) {
 }
 
 func TestEverySuiteHasPartsThatAreThere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it lists the packages of every suite")
+	}
 	t.Chdir("../..")
 	for _, s := range suites {
 		tests, err := s.tests()
