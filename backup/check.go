@@ -41,34 +41,52 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 	if err != nil {
 		return err
 	}
-	then, now, known := w.identities(ctx, dir, r)
-	sameHost := known && then.name == now.name && then.ofHost
+	then, now, err := w.identities(ctx, dir, r)
+	if err != nil {
+		return err
+	}
+	sameHost := then.name == now.name && then.ofHost
 	err = w.matches(dir, r.Meta)
 	if other, ok := errors.AsType[*InvalidError](err); ok && other.Reason == OtherProxy && sameHost {
 		r.Proxy = w.Proxy
 		err = w.matches(dir, r.Meta)
 	}
+	if err == nil && w.Live != nil && then.name != "" {
+		err = w.Live.checkIdentity(dir, then, now)
+	}
 	if err != nil {
 		return err
-	}
-	if known && then.name != now.name {
-		// A clone, or a host that joined once more: two hosts would have one identity.
-		return invalid(dir, OtherHost, "has the identity %s, and this host's agent is %s now", then.name, now.name)
 	}
 	_, err = r.checkFile(ctx, dir)
 	return err
 }
 
 // identities are those of the backup and of the live database, see identitiesWith.
-func (w Want) identities(ctx context.Context, dir string, r metadata) (then, now identified, known bool) {
+func (w Want) identities(ctx context.Context, dir string, r metadata) (then, now identified, err error) {
 	if w.Live == nil {
-		return then, now, false
+		return then, now, nil
 	}
 	path, err := r.file(dir)
 	if err != nil {
-		return then, now, false
+		return then, now, nil // checkFile says so
 	}
 	return w.Live.identitiesWith(ctx, path)
+}
+
+// checkIdentity refuses a backup with the identity of another host, or of this one in another cluster. That of a
+// clone, or of a host that joined once more, would make two hosts one.
+func (d *Database) checkIdentity(dir string, then, now identified) error {
+	switch {
+	case now.name == then.name:
+		return nil
+	case now.name != "":
+		return invalid(dir, OtherHost, "has the identity %s, and this host's agent is %s now", then.name, now.name)
+	}
+	if err := d.checkHostID(then); err != nil {
+		return invalid(dir, OtherHost, "has the identity %s, and this host's agent may be another one: its database names none, and %v",
+			then.name, err)
+	}
+	return nil
 }
 
 // CheckWhole is Check for a backup of which is known that it is the right one.

@@ -14,9 +14,10 @@ import (
 // work on it goes through the folder, so that it is done there, or not at all,
 // whatever its owner puts in the folder's place meanwhile.
 type Database struct {
-	folder *folder.Folder
-	name   string
-	known  map[string]Sum // of backups, by their folders
+	folder  *folder.Folder
+	name    string
+	dataDir string         // the agent's, as it was named: the database's folder in it may be a link
+	known   map[string]Sum // of backups, by their folders
 }
 
 // Open finds the folder of the agent's database at path, …/proc/sqlite.db, and
@@ -31,7 +32,7 @@ func Open(path string) (*Database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the agent's database: %w", err)
 	}
-	return &Database{folder: dir, name: filepath.Base(path)}, nil
+	return &Database{folder: dir, name: filepath.Base(path), dataDir: filepath.Dir(filepath.Dir(path))}, nil
 }
 
 // Close lets go of the folder.

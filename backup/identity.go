@@ -7,16 +7,24 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/internal/folder"
+	"teleport-update/internal/regular"
 )
 
 // errNoIdentity is a database of an agent that has not joined a cluster, or that
 // keeps its identity where this program does not look.
 var errNoIdentity = errors.New("it names no host and no cluster")
+
+// hostIDName is the file in which the agent keeps the id of its host.
+const hostIDName = "host_uuid"
 
 // maxIdentity is far above what the agent stores of one identity, in bytes.
 const maxIdentity = 1 << 20
@@ -85,16 +93,37 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 	return found, nil
 }
 
-// identitiesWith are those of a copy and of the agent's database of today. ok is false where one of the
-// two has none, or cannot be read.
-func (d *Database) identitiesWith(ctx context.Context, copied string) (then, now identified, ok bool) {
-	src, err := d.source()
+// identitiesWith are those of a copy and of the agent's database of today. Each is the zero value if the
+// database has none, or cannot be read.
+func (d *Database) identitiesWith(ctx context.Context, copied string) (then, now identified, err error) {
+	then, _ = settled(ctx, copied, identity)
+	if src, err := d.source(); err == nil {
+		now, _ = query(ctx, src, identity)
+	}
+	if ctx.Err() != nil {
+		return then, now, context.Cause(ctx)
+	}
+	return then, now, nil
+}
+
+// maxHostID is more than an agent writes into host_uuid, in bytes.
+const maxHostID = 256
+
+// checkHostID returns an error unless the agent's host_uuid names the host of an identity. It is for an
+// agent whose database names no host, as before it has joined. The file is the agent's user's, so it is
+// asked only for a reason to refuse.
+func (d *Database) checkHostID(who identified) error {
+	dir, err := folder.Open(d.dataDir)
 	if err != nil {
-		return then, now, false
+		return err
 	}
-	if now, err = query(ctx, src, identity); err != nil {
-		return then, now, false
+	defer dir.Close()
+	data, err := regular.Read(dir.At(hostIDName), maxHostID, regular.NoLink)
+	if err != nil {
+		return errors.New(dir.Explain(err.Error()))
 	}
-	then, err = settled(ctx, copied, identity)
-	return then, now, err == nil
+	if id := strings.TrimSpace(string(data)); id == "" || !strings.HasPrefix(who.name, id+".") {
+		return fmt.Errorf("%s names another host", filepath.Join(d.dataDir, hostIDName))
+	}
+	return nil
 }

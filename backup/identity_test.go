@@ -8,12 +8,16 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
 )
 
 // joined puts the certificate of a host in a cluster where the agent keeps it.
@@ -102,6 +106,63 @@ func TestABackupIsOfTheSameClusterWhereTheDatabaseSaysSo(t *testing.T) {
 				wantInvalid(t, err, OtherHost)
 			} else {
 				must(t, err)
+			}
+		})
+	}
+}
+
+// A copy of a machine begins with an empty database, and with a host_uuid of its own. An identity must not come to
+// it from a backup that was copied along.
+func TestAnAgentThatHasNotJoinedGetsOnlyAnIdentityOfItsHost(t *testing.T) {
+	const (
+		here    = "11111111-2222-3333-4444-555555555555"
+		another = "aaaaaaaa-2222-3333-4444-555555555555"
+		ec2     = "123456789012-i-0123456789abcdef0"
+	)
+	write := func(content string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte(content), 0o600)) }
+	}
+	for name, tc := range map[string]struct {
+		then   string // the host in the backup; empty if it had not joined
+		hostID func(t *testing.T, path string)
+		live   string // run on the database of today
+		refuse string
+	}{
+		"the same host":                    {here, write(here + "\n"), "DELETE FROM kv", ""},
+		"the same instance":                {ec2, write(ec2), "DELETE FROM kv", ""},
+		"another host":                     {another, write(here), "DELETE FROM kv", "names another host"},
+		"a part of the host's name":        {here, write(here[:8]), "DELETE FROM kv", "names another host"},
+		"an id that is empty":              {here, write("\n"), "DELETE FROM kv", "names another host"},
+		"no id":                            {here, func(*testing.T, string) {}, "DELETE FROM kv", "no such file"},
+		"an id without an end":             {here, write(here + strings.Repeat(" ", 1<<10)), "DELETE FROM kv", "larger than"},
+		"a link":                           {here, func(t *testing.T, path string) { write(here)(t, path+".to"); must(t, os.Symlink(path+".to", path)) }, "DELETE FROM kv", "symbolic link"},
+		"a pipe":                           {here, func(t *testing.T, path string) { must(t, unix.Mkfifo(path, 0o600)) }, "DELETE FROM kv", "not a regular file"},
+		"another host, and other tables":   {another, write(here), "DROP TABLE kv; DROP TABLE a", "names another host"},
+		"another host, which has joined":   {another, write(here), "", ""},
+		"a backup of before the host join": {"", write(here), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "", 3, 1)
+			if tc.then != "" {
+				joined(t, h.db, "node", tc.then+".root")
+			}
+			h.take(t, "15.1.0")
+			execDB(t, h.db, tc.live)
+			tc.hostID(t, filepath.Join(filepath.Dir(filepath.Dir(h.db)), hostIDName))
+			live, err := Open(h.db)
+			must(t, err)
+			defer live.Close()
+			w := wantOf("15.1.0")
+			w.Live = live
+			err = Check(t.Context(), h.dir, w)
+			if tc.refuse == "" {
+				must(t, err)
+				return
+			}
+			wantInvalid(t, err, OtherHost)
+			if text := fmt.Sprint(err); !strings.Contains(text, tc.refuse) || strings.Contains(text, "/proc/self") {
+				t.Errorf("it says %q; want %q", text, tc.refuse)
 			}
 		})
 	}

@@ -26,6 +26,8 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 		return false
 	case u.Release != active, c.Status.PreviousVersion == "", c.Status.Held != nil:
 		return false
+	case c.PreviousFailed() != nil: // else two versions that crash are left for each other in turn
+		return false
 	case c.Status.RollbackRefused.Is(c.Previous()): // it was begun, and the policy may have changed
 		return within(c.Status.ActiveSince)
 	case last == nil, last.Result != state.Succeeded, last.Target != active.Version:

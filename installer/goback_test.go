@@ -58,6 +58,20 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 			c.Status.Left = &state.Left{Version: "1.1.0", Edition: version.OSS, Time: noon.Add(-time.Hour)}
 		}, true},
 		"never proven, and pinned": {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.Unproven, c.Spec.Pinned = true, true }, false},
+		"the version before was left for the same": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Failed = &state.Failed{Version: "1.0.0", Edition: version.OSS, NextAttempt: noon.Add(-time.Hour)}
+		}, false},
+		"the version before failed, and this was never proven": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Unproven, c.Status.Failed = true, &state.Failed{Version: "1.2.0", Edition: version.OSS}
+			c.Status.FailedBefore = []state.Failed{{Version: "1.0.0", Edition: version.OSS}}
+		}, false},
+		"the version before failed, and the policy had refused it": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.RollbackRefused = &state.Refused{Version: "1.0.0", Edition: version.OSS}
+			c.Status.ActiveSince, c.Status.Failed = noon.Add(-time.Minute), &state.Failed{Version: "1.0.0", Edition: version.OSS}
+		}, false},
+		"another version failed": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Failed = &state.Failed{Version: "1.2.0", Edition: version.OSS}
+		}, true},
 		"another version was left": {func(c *state.Config, _ *state.Unstable, _ *tick) {
 			c.Status.Left = &state.Left{Version: "1.0.5", Edition: version.OSS}
 		}, true},

@@ -93,7 +93,8 @@ func (i *Installer) rollbackRequest(c state.Config, opts RollbackOptions) (req t
 }
 
 // rollbackTarget is the version to go back to. After one rollback the previous
-// version is the one that was left, so a second one must be named.
+// version is the one that was left, so a second one must be named. So must one that failed: the timer's run
+// may have left it.
 func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	active := c.Active()
 	switch {
@@ -112,6 +113,10 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	case c.Status.Held != nil: // every other commit takes the hold away
 		return version.Release{}, failure.Unchanged("the last change was already a rollback, from %s", c.Status.PreviousVersion).
 			To("to go further back, name the version: `teleport-update rollback %s`", c.Status.PreviousVersion).Refused()
+	case c.PreviousFailed() != nil:
+		return version.Release{}, failure.Unchanged("version %s, the previous one, failed on this host: %s", c.Previous().Short(),
+			c.PreviousFailed().Error).
+			To("to go back to it all the same, name it: `teleport-update rollback %s`", c.Status.PreviousVersion).Refused()
 	}
 	return c.Previous(), nil
 }

@@ -39,6 +39,11 @@ func TestOnlyANamedVersionIsTheTargetOfASecondRollback(t *testing.T) {
 		c.Status.Held = &state.Held{Version: v, Edition: version.OSS, Since: noon}
 		return c
 	}
+	failed := func(v string) state.Config {
+		c := at("1.0.0")
+		c.Status.Failed = &state.Failed{Version: v, Edition: version.FIPS, Error: "it crashed"}
+		return c
+	}
 	for _, tc := range []struct {
 		name    string
 		config  state.Config
@@ -53,6 +58,10 @@ func TestOnlyANamedVersionIsTheTargetOfASecondRollback(t *testing.T) {
 		{"a second rollback", held("1.1.0"), "", version.Release{}, "rollback 1.1.0`"},
 		{"a second rollback, the cluster wants yet another version", held("1.3.0"), "", version.Release{}, "rollback 1.1.0`"},
 		{"a second rollback by name", held("1.1.0"), "1.1.0", version.Release{Version: "1.1.0", Edition: version.FIPS}, ""},
+		{"a previous version that failed", failed("1.1.0"), "", version.Release{}, "failed on this host: it crashed"},
+		{"a previous version that failed, and how to go there", failed("1.1.0"), "", version.Release{}, "rollback 1.1.0`"},
+		{"a previous version that failed, by name", failed("1.1.0"), "1.1.0", version.Release{Version: "1.1.0", Edition: version.FIPS}, ""},
+		{"the previous version, and another failed", failed("1.2.0"), "", version.Release{Version: "1.1.0", Edition: version.FIPS}, ""},
 		{"never enabled", state.Config{}, "", version.Release{}, "no active version"},
 		{"no previous version", state.Config{Spec: state.Spec{ActiveVersion: "1.0.0"}}, "", version.Release{}, "no previous version"},
 	} {

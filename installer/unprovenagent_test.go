@@ -112,7 +112,10 @@ func TestAnAdviceToStartSaysThatTheVersionIsUntried(t *testing.T) {
 		"updates are off": {func(c *state.Config) { c.Spec.Enabled = false }, "enabled",
 			"nothing but `teleport-update rollback` goes back to version 1.0.0 if it fails"},
 		"nothing to go back to": {func(c *state.Config) { c.Status.PreviousVersion = "" }, "enabled", "`systemctl start teleport` starts it"},
-		"a proven one":          {func(c *state.Config) { c.Status.Unproven = false }, "enabled", "`systemctl start teleport` starts it"},
+		"the version before failed": {func(c *state.Config) {
+			c.Status.Failed = &state.Failed{Version: "1.0.0", Edition: version.OSS}
+		}, "enabled", "`systemctl start teleport` starts it"},
+		"a proven one": {func(c *state.Config) { c.Status.Unproven = false }, "enabled", "`systemctl start teleport` starts it"},
 	} {
 		s := back(t)
 		s.c.Status.Unproven = true

@@ -28,10 +28,10 @@ func Plural(n int, one, many string) string {
 }
 
 // PreviousToGoBackTo is the version that a rollback without a name goes back to; the zero
-// Release where there is none, or its folder is gone.
+// Release where there is none, it failed, or its folder is gone.
 func PreviousToGoBackTo(s *survey.Survey, c state.Config) version.Release {
 	previous := c.Previous()
-	if c.Status.Held != nil || previous.Version == "" || !s.Kept(previous) {
+	if c.Status.Held != nil || c.PreviousFailed() != nil || previous.Version == "" || !s.Kept(previous) {
 		return version.Release{}
 	}
 	return previous

@@ -156,6 +156,10 @@ func (c Config) Previous() version.Release {
 	return version.Release{Version: c.Status.PreviousVersion, Edition: c.Status.PreviousEdition}
 }
 
+// PreviousFailed is what is remembered of the release that was active before if it failed; nil if it did not. A host
+// that left it for that goes back to it only if a person names it.
+func (c Config) PreviousFailed() *Failed { return c.Status.FailureOf(c.Previous()) }
+
 // check refuses values that later become paths or commands.
 func (c Config) check() error {
 	if c.Version != configVersion || c.Kind != configKind {

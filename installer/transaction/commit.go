@@ -128,7 +128,9 @@ func (t *transaction) commitTo(c *state.Config) {
 	}
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition
 	c.Status.Unproven = !t.j.Agent.State.Wanted()
-	c.Status.Failed, c.Status.FailedBefore, c.Status.Interrupted, c.Status.Refused = nil, nil, nil, nil
+	// That the previous version failed is no less true for a version that is only put back.
+	c.Status.Failed, c.Status.FailedBefore = c.PreviousFailed(), nil
+	c.Status.Interrupted, c.Status.Refused = nil, nil
 	c.Status.RollbackRefused = nil
 	c.Status.Held = t.j.Commit.Held
 	c.Status.LastUpdate = &state.LastUpdate{

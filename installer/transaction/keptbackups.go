@@ -25,6 +25,12 @@ type aBackup struct {
 	schema backup.Schema
 }
 
+// keptAs reports whether a backup that is kept already makes it needless to keep b. One that an earlier
+// uninstall kept is older: its certificates may have expired, or the host may have joined another cluster since.
+func (b aBackup) keptAs(kept aBackup) bool {
+	return kept.schema == b.schema && kept.meta.Proxy == b.meta.Proxy && !kept.meta.Created.Before(b.meta.Created)
+}
+
 // completeBackups are the backups of the store, the newest first. What is no backup, or
 // cannot be read as one, is left out; which tells why.
 func (m *Machine) completeBackups(ctx context.Context) (all []aBackup, unread []string, err error) {
@@ -34,7 +40,12 @@ func (m *Machine) completeBackups(ctx context.Context) (all []aBackup, unread []
 		return nil, nil, err
 	}
 	// What a transaction left may be the only name of a backup.
-	for _, dir := range append(dirs, m.Host.Paths.Rollback()) {
+	return m.completeOf(ctx, append(dirs, m.Host.Paths.Rollback()))
+}
+
+// completeOf is completeBackups of these folders.
+func (m *Machine) completeOf(ctx context.Context, dirs []string) (all []aBackup, unread []string, err error) {
+	for _, dir := range dirs {
 		meta, err := backup.MetaOf(dir)
 		if err == nil {
 			b := aBackup{dir: dir, meta: meta}
@@ -81,18 +92,20 @@ func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	kept, err := filepath.Glob(filepath.Join(m.Host.Paths.KeptBackups(), "*"))
+	names, err := filepath.Glob(filepath.Join(m.Host.Paths.KeptBackups(), "*"))
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range kept {
-		if s, err := backup.SchemaOf(ctx, dir); err == nil {
-			there = append(there, s)
-		}
+	kept, _, err := m.completeOf(ctx, names)
+	if err != nil {
+		return nil, err
 	}
 	for _, b := range all {
-		if !slices.Contains(there, b.schema) {
-			there = append(there, b.schema)
+		if slices.Contains(there, b.schema) {
+			continue
+		}
+		there = append(there, b.schema)
+		if !slices.ContainsFunc(kept, b.keptAs) {
 			dirs = append(dirs, b.dir)
 		}
 	}

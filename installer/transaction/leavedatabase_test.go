@@ -178,3 +178,41 @@ func TestAnUninstallKeepsNoBackupWhoseSchemaIsLive(t *testing.T) {
 		t.Errorf("%v; kept: %v; of %d rows %d are left", err, m.keptSchemas(), rows, len(m.seen.rows))
 	}
 }
+
+// A host that was enabled, left and enabled again has backups of two lives, and the tables of both may be the same.
+func TestAnUninstallKeepsTheNewestBackupOfASchema(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kept func(b *backup.Meta) // what there is already, beside the backup of the store
+		want bool                 // that one is kept, too
+	}{
+		"an older one of an earlier uninstall":     {func(b *backup.Meta) { b.Created = b.Created.Add(-time.Second) }, true},
+		"one of another cluster":                   {func(b *backup.Meta) { b.Proxy, b.Created = "other", b.Created.Add(time.Hour) }, true},
+		"the same one, by a move that was cut off": {func(*backup.Meta) {}, false},
+		"a newer one, that was moved before":       {func(b *backup.Meta) { b.Created = b.Created.Add(time.Second) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := migrated(t)
+			store := filepath.Join(m.Host.Paths.Original(), "backup")
+			meta, err := backup.MetaOf(store)
+			must(t, err)
+			newest := meta.Created
+			tc.kept(&meta)
+			db, err := backup.Open(filepath.Join(store, backup.FileName))
+			must(t, err)
+			defer db.Close()
+			earlier := filepath.Join(m.Host.Paths.KeptBackups(), "before-enable")
+			_, err = db.Take(t.Context(), backup.TakeRequest{Dir: earlier, Meta: meta})
+			must(t, err)
+			if err, _ := m.leave(state.Uninstall{KeepAgent: true}); err != nil {
+				t.Fatal(err)
+			}
+			dirs, _ := filepath.Glob(filepath.Join(m.Host.Paths.KeptBackups(), "*"))
+			if len(dirs) != 1 && !tc.want || len(dirs) != 2 && tc.want || !host.Exists(earlier) {
+				t.Fatalf("kept: %q", dirs)
+			}
+			if created, err := backup.Created(dirs[len(dirs)-1]); tc.want && (err != nil || !created.Equal(newest)) {
+				t.Errorf("%s was taken at %s, %v; want that of the store, of %s", dirs[1], created, err, newest)
+			}
+		})
+	}
+}

@@ -75,6 +75,21 @@ func TestAVersionThatAPackageBroughtIsThePreviousOneOfTheFirstOnly(t *testing.T)
 	}
 }
 
+// A damaged version that enable puts back is committed once more.
+func TestACommitKeepsThatThePreviousVersionFailed(t *testing.T) {
+	release := func(v string) version.Release { return version.Release{Version: v, Edition: version.OSS} }
+	m := testMachine(t)
+	for to, want := range map[string]bool{"1.0.0": true, "1.1.0": false, "1.2.0": false} {
+		c := withVersions(release("1.0.0"), release("1.1.0"))
+		c.Status.RecordFailure(state.Tree{Release: release("1.1.0")}, noon, "it crashed")
+		c.Status.RecordFailure(state.Tree{Release: release("1.2.0")}, noon, "it crashed")
+		m.open(t, proven, func(j *state.Journal) { j.To.Release, j.Commit.Spec = release(to), &state.Spec{} }).commitTo(&c)
+		if f := c.Status.Failed; (f != nil) != want || want && f.Version != "1.1.0" || len(c.Status.FailedBefore) > 0 {
+			t.Errorf("after a commit to %s: %+v, %+v", to, f, c.Status.FailedBefore)
+		}
+	}
+}
+
 func withVersions(active, previous version.Release) state.Config {
 	c := state.EmptyConfig()
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = active.Version, active.Edition

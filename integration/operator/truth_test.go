@@ -153,6 +153,7 @@ func TestATickGoesBackFromAVersionThatCrashes(t *testing.T) {
 	if r := s.Status(); scenes.Text(r.FailedVersion) != "1.1.0" || r.HeldVersion != nil || r.Unstable != nil {
 		t.Errorf("status: failed %s, held %s, %+v", scenes.Text(r.FailedVersion), scenes.Text(r.HeldVersion), r.Unstable)
 	}
+	s.Refused("back to the version that was left", []string{"failed on this host", "teleport-update rollback 1.1.0"}, updater, "rollback")
 	s.Must(updater, "update", "--now")
 	crashes()
 	s.Tick()
