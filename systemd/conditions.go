@@ -90,7 +90,7 @@ func (c Condition) holds(ctx context.Context) (holds, known bool) {
 	if !ok {
 		return c.asked(ctx, name)
 	}
-	holds, err := look(c.Parameter)
+	holds, err := within(func() (bool, error) { return look(c.Parameter) })
 	if err != nil && !os.IsNotExist(err) {
 		return false, false
 	}
