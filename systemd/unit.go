@@ -33,7 +33,10 @@ type Unit struct {
 	ExecStart        string     // path of the first command
 	Command          []string   // the words of that command, the program first
 	Later            [][]string // the commands after it, of a unit that has several
+	Literal          bool       // variables in the first command stay as they are
 	Environment      []string   // NAME=VALUE, as the unit names them
+	EnvironmentFiles []string   // which count before those; "-" comes before one that may be missing
+	UnsetEnvironment []string   // NAME or NAME=VALUE, which count before all
 	User             string     // empty: root
 	DynamicUser      bool       // User is made for each run
 	Type             string     // "simple", "notify", …
@@ -194,6 +197,8 @@ func parseUnit(name string, p properties) Unit {
 		SourcePath:       property[string](p, "SourcePath"),
 		DropIns:          property[[]string](p, "DropInPaths"),
 		Environment:      property[[]string](p, "Environment"),
+		EnvironmentFiles: environmentFiles(p),
+		UnsetEnvironment: property[[]string](p, "UnsetEnvironment"),
 		User:             property[string](p, "User"),
 		DynamicUser:      property[bool](p, "DynamicUser"),
 		Type:             property[string](p, "Type"),
@@ -229,6 +234,10 @@ func parseUnit(name string, p properties) Unit {
 				u.Later = append(u.Later, words)
 			}
 		}
+	}
+	if commands := property[[][]any](p, "ExecStartEx"); len(commands) > 0 && len(commands[0]) > 2 {
+		flags, _ := commands[0][2].([]string)
+		u.Literal = slices.Contains(flags, "no-env-expand")
 	}
 	if j := property[[]any](p, "Job"); len(j) == 2 {
 		u.Job.ID, _ = j[0].(uint32)
