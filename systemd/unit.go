@@ -70,6 +70,7 @@ type Unit struct {
 	ExitedAt    time.Time // when the main process ended last; zero if none did
 	Skipped     time.Time // when systemd last did not start it, by a condition or an assertion that did not hold; zero if it was started since
 	Triggers    []string  // of a timer: what it starts
+	Watches     []string  // of a .path unit: the kinds of its paths, "PathExists", "PathChanged", …
 	LastTrigger time.Time // of a timer: when it last started something; zero if it never did
 	Triggered   time.Time // LastTrigger, if that was in this boot
 	NextTrigger time.Time // of a timer: when it will next; zero if it will not, or nobody can tell
@@ -257,6 +258,9 @@ func parseUnit(name string, p properties) Unit {
 	u.ExitedAt = moment(p, "ExecMainExitTimestamp")
 	u.LastTrigger, u.NextTrigger = moment(p, "LastTriggerUSec"), moment(p, "NextElapseUSecRealtime")
 	u.Triggers = property[[]string](p, "Triggers")
+	for _, fields := range property[[][]any](p, "Paths") {
+		u.Watches = append(u.Watches, text(fields, 0))
+	}
 	if property[uint64](p, "LastTriggerUSecMonotonic") > 0 {
 		u.Triggered = u.LastTrigger // else it is that of a boot before, which a persistent timer remembers
 	}
