@@ -119,7 +119,7 @@ const commandPrefixes = "-@:+!|"
 // readFiles reads one line of EnvironmentFile=, which may be a pattern.
 func (c *ServiceCommand) readFiles(pattern string) error {
 	pattern, optional := strings.CutPrefix(pattern, "-")
-	files, err := filepath.Glob(pattern)
+	files, err := glob(pattern)
 	if err != nil || len(files) == 0 {
 		files = []string{pattern}
 	}

@@ -138,7 +138,7 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 		return "WorkingDirectory=" + s.WorkingDirectory
 	}
 	for _, pattern := range s.EnvironmentFiles {
-		found, err := within(func() ([]string, error) { return filepath.Glob(pattern) })
+		found, err := within(func() ([]string, error) { return glob(pattern) })
 		if err == nil && len(found) == 0 && !s.brings(pattern) {
 			return "EnvironmentFile=" + pattern
 		}
