@@ -73,7 +73,7 @@ func (t Ties) Unmet(ctx context.Context) []Condition {
 // onFiles are the conditions that look at files, by their names without the kind.
 var onFiles = map[string]func(path string) (bool, error){
 	"PathExists":         exists,
-	"PathExistsGlob":     func(pattern string) (bool, error) { found, err := filepath.Glob(pattern); return len(found) > 0, err },
+	"PathExistsGlob":     globExists,
 	"PathIsDirectory":    onInfo(os.FileInfo.IsDir),
 	"PathIsMountPoint":   isMountPoint,
 	"PathIsSymbolicLink": isSymbolicLink,
@@ -90,7 +90,7 @@ func (c Condition) holds(ctx context.Context) (holds, known bool) {
 	if !ok {
 		return c.asked(ctx, name)
 	}
-	holds, err := look(c.Parameter)
+	holds, err := within(func() (bool, error) { return look(c.Parameter) })
 	if err != nil && !os.IsNotExist(err) {
 		return false, false
 	}
@@ -130,7 +130,7 @@ func isDirectoryNotEmpty(path string) (bool, error) {
 		return false, err
 	}
 	entries, err := os.ReadDir(path)
-	return len(entries) > 0, err
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !passedOver(e.Name()) }), err
 }
 
 // onHost are the conditions that systemd-analyze(1) can be asked about, by their names without the

@@ -99,7 +99,7 @@ func readServiceFile(path string) ([]byte, error) {
 func dropIns(name string, dirs []string) (files []string, err error) {
 	for _, of := range []string{name, strings.TrimPrefix(filepath.Ext(name), ".")} {
 		for _, dir := range dirs {
-			found, err := filepath.Glob(filepath.Join(dir, of+".d", "*.conf"))
+			found, err := glob(filepath.Join(dir, of+".d", "*.conf"))
 			if err != nil {
 				return nil, err
 			}

@@ -3,6 +3,7 @@
 package systemd
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,7 @@ var commandForms = map[string]map[string]string{
 
 // systemd is what says how a unit is read: for each spelling, the service writes down what it was started with.
 func TestHostCommandsAreReadAsSystemdReadsThem(t *testing.T) {
-	dialHost(t)
+	conn := dialHost(t)
 	writeHostFile(t, "/root/form", "#!/bin/sh\n{ printf '%s\\n' \"$@\"; echo \"FILE=$TELEPORT_CONFIG_FILE\"; } >/run/form\n")
 	if err := os.Chmod("/root/form", 0o755); err != nil {
 		t.Fatal(err)
@@ -68,6 +69,8 @@ func TestHostCommandsAreReadAsSystemdReadsThem(t *testing.T) {
 		out, err := exec.Command("sh", "-c", "systemctl daemon-reload && systemctl start form").CombinedOutput()
 		ran, readErr := os.ReadFile("/run/form")
 		got, gotErr := ReadService("form.service", UnitPath())
+		u, unitErr := conn.Unit(t.Context(), "form.service")
+		next, nextErr := u.NextStart(nil)
 		for path := range files {
 			os.Remove(path)
 		}
@@ -76,12 +79,14 @@ func TestHostCommandsAreReadAsSystemdReadsThem(t *testing.T) {
 			continue
 		}
 		want := strings.Split(strings.TrimSuffix(string(ran), "\n"), "\n")
-		words := got.Words
-		if len(words) > 0 {
-			words = append(slices.Clone(words[1:]), "FILE="+got.Environment["TELEPORT_CONFIG_FILE"])
-		}
-		if gotErr != nil || !slices.Equal(words, want) {
-			t.Errorf("%s: %q, %v; systemd starts it with %q", name, words, gotErr, want)
+		for by, read := range map[string]ServiceCommand{"the files": got, "what systemd has loaded": next} {
+			words := read.Words
+			if len(words) > 0 {
+				words = append(slices.Clone(words[1:]), "FILE="+read.Environment["TELEPORT_CONFIG_FILE"])
+			}
+			if err := errors.Join(gotErr, unitErr, nextErr); err != nil || !slices.Equal(words, want) {
+				t.Errorf("%s, by %s: %q, %v; systemd starts it with %q", name, by, words, err, want)
+			}
 		}
 	}
 	exec.Command("systemctl", "daemon-reload").Run()

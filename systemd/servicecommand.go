@@ -69,23 +69,32 @@ func (s *settings) command() (ServiceCommand, error) {
 	}
 	for _, line := range s.unset {
 		for _, a := range words(line, escaped) {
-			name, value, ok := strings.Cut(s.specifiers.Replace(a), "=")
-			if !ok || c.Environment[name] == value {
-				delete(c.Environment, name)
-			}
+			c.unset(s.specifiers.Replace(a))
 		}
 	}
 	raw, literal := s.words()
 	for _, word := range raw {
-		word = s.specifiers.Replace(word)
-		c.Variables = c.Variables || !literal && strings.Contains(word, "$")
-		if literal {
-			c.Words = append(c.Words, word)
-		} else {
-			c.Words = append(c.Words, c.replace(word)...)
-		}
+		c.add(s.specifiers.Replace(word), literal)
 	}
 	return c, nil
+}
+
+// unset takes a variable out, for NAME=VALUE if it has that value.
+func (c *ServiceCommand) unset(assignment string) {
+	name, value, ok := strings.Cut(assignment, "=")
+	if !ok || c.Environment[name] == value {
+		delete(c.Environment, name)
+	}
+}
+
+// add adds a word of the command, of which systemd leaves variables alone if it is literal.
+func (c *ServiceCommand) add(word string, literal bool) {
+	if literal {
+		c.Words = append(c.Words, word)
+		return
+	}
+	c.Variables = c.Variables || strings.Contains(word, "$")
+	c.Words = append(c.Words, c.replace(word)...)
 }
 
 // words are those of the first command, the program first, with variables and specifiers as they stand there. literal
@@ -110,7 +119,7 @@ const commandPrefixes = "-@:+!|"
 // readFiles reads one line of EnvironmentFile=, which may be a pattern.
 func (c *ServiceCommand) readFiles(pattern string) error {
 	pattern, optional := strings.CutPrefix(pattern, "-")
-	files, err := filepath.Glob(pattern)
+	files, err := glob(pattern)
 	if err != nil || len(files) == 0 {
 		files = []string{pattern}
 	}

@@ -138,7 +138,8 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 		return "WorkingDirectory=" + s.WorkingDirectory
 	}
 	for _, pattern := range s.EnvironmentFiles {
-		if found, err := filepath.Glob(pattern); err == nil && len(found) == 0 && !s.brings(pattern) {
+		found, err := within(func() ([]string, error) { return glob(pattern) })
+		if err == nil && len(found) == 0 && !s.brings(pattern) {
 			return "EnvironmentFile=" + pattern
 		}
 	}
@@ -162,7 +163,7 @@ func (s Startup) lacksFolder() bool {
 	if dir == "" || dir == "~" || s.brings(dir) || slices.ContainsFunc(s.made, func(made string) bool { return related(made, dir) }) {
 		return false
 	}
-	info, err := os.Stat(dir)
+	info, err := within(func() (os.FileInfo, error) { return os.Stat(dir) })
 	return os.IsNotExist(err) || err == nil && !info.IsDir()
 }
 

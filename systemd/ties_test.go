@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,12 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := filepath.Join(dir, "gone")
+	for _, name := range []string{"hidden/.keep", "copies/x~", "copies/y.rpmsave", "some/.keep", "some/z"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		path  string
@@ -38,8 +45,12 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 		{"PathIsMountPoint", gone, false}, {"PathIsMountPoint", mount, true},
 		{"FileNotEmpty", file, true}, {"FileNotEmpty", empty, false}, {"FileNotEmpty", dir, false},
 		{"FileIsExecutable", file, true}, {"FileIsExecutable", gone, false},
+		{"PathExistsGlob", dir + "/[!z]ile", true}, {"PathExistsGlob", dir + "/[!f]ile", false}, {"PathExistsGlob", dir + "/hidden/*", false},
+		{"PathExistsGlob", dir + "/hidden/.k*", true}, {"PathExistsGlob", dir + "//some/*", true},
+		{"DirectoryNotEmpty", dir + "/hidden", false}, {"DirectoryNotEmpty", dir + "/copies", false}, {"DirectoryNotEmpty", dir + "/some", true},
 		{"DirectoryNotEmpty", dir, true}, {"DirectoryNotEmpty", gone, false},
 	} {
+		judge(t, Condition{Type: "Condition" + c.name, Parameter: c.path}, c.holds)
 		for _, kind := range []string{"Condition", "Assert"} {
 			for _, negated := range []bool{false, true} {
 				one := Condition{Type: kind + c.name, Negated: negated, Parameter: c.path}
@@ -48,6 +59,10 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 				}
 			}
 		}
+	}
+	braces := Condition{Type: "ConditionPathExistsGlob", Parameter: dir + "/{z,y}"}
+	if unmet := (Ties{Conditions: []Condition{braces}}).Unmet(t.Context()); len(unmet) > 0 {
+		t.Errorf("what this program does not evaluate is unmet: %v", unmet)
 	}
 	unknown := Condition{Type: "ConditionCapability", Parameter: "CAP_SYS_ADMIN"}
 	no, yes := Condition{Type: "ConditionPathExists", Trigger: true, Parameter: gone}, Condition{Type: "ConditionPathExists", Trigger: true, Parameter: file}
@@ -58,6 +73,18 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 		if unmet := (Ties{Conditions: c.all}).Unmet(t.Context()); len(unmet) != c.unmet {
 			t.Errorf("%v: unmet %v; want %d", c.all, unmet, c.unmet)
 		}
+	}
+}
+
+// judge has systemd itself evaluate a condition, if its program is there.
+func judge(t *testing.T, c Condition, holds bool) {
+	t.Helper()
+	program, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return
+	}
+	if err := exec.CommandContext(t.Context(), program, "condition", c.String()).Run(); (err == nil) != holds {
+		t.Errorf("%v: systemd says %v; want %t", c, err, holds)
 	}
 }
 

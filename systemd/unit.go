@@ -33,7 +33,10 @@ type Unit struct {
 	ExecStart        string     // path of the first command
 	Command          []string   // the words of that command, the program first
 	Later            [][]string // the commands after it, of a unit that has several
+	Literal          bool       // variables in the first command stay as they are
 	Environment      []string   // NAME=VALUE, as the unit names them
+	EnvironmentFiles []string   // which count before those; "-" comes before one that may be missing
+	UnsetEnvironment []string   // NAME or NAME=VALUE, which count before all
 	User             string     // empty: root
 	DynamicUser      bool       // User is made for each run
 	Type             string     // "simple", "notify", …
@@ -67,6 +70,7 @@ type Unit struct {
 	ExitedAt    time.Time // when the main process ended last; zero if none did
 	Skipped     time.Time // when systemd last did not start it, by a condition or an assertion that did not hold; zero if it was started since
 	Triggers    []string  // of a timer: what it starts
+	Watches     []string  // of a .path unit: the kinds of its paths, "PathExists", "PathChanged", …
 	LastTrigger time.Time // of a timer: when it last started something; zero if it never did
 	Triggered   time.Time // LastTrigger, if that was in this boot
 	NextTrigger time.Time // of a timer: when it will next; zero if it will not, or nobody can tell
@@ -194,6 +198,8 @@ func parseUnit(name string, p properties) Unit {
 		SourcePath:       property[string](p, "SourcePath"),
 		DropIns:          property[[]string](p, "DropInPaths"),
 		Environment:      property[[]string](p, "Environment"),
+		EnvironmentFiles: environmentFiles(p),
+		UnsetEnvironment: property[[]string](p, "UnsetEnvironment"),
 		User:             property[string](p, "User"),
 		DynamicUser:      property[bool](p, "DynamicUser"),
 		Type:             property[string](p, "Type"),
@@ -230,6 +236,10 @@ func parseUnit(name string, p properties) Unit {
 			}
 		}
 	}
+	if commands := property[[][]any](p, "ExecStartEx"); len(commands) > 0 && len(commands[0]) > 2 {
+		flags, _ := commands[0][2].([]string)
+		u.Literal = slices.Contains(flags, "no-env-expand")
+	}
 	if j := property[[]any](p, "Job"); len(j) == 2 {
 		u.Job.ID, _ = j[0].(uint32)
 		u.Job.path, _ = j[1].(dbus.ObjectPath)
@@ -248,6 +258,9 @@ func parseUnit(name string, p properties) Unit {
 	u.ExitedAt = moment(p, "ExecMainExitTimestamp")
 	u.LastTrigger, u.NextTrigger = moment(p, "LastTriggerUSec"), moment(p, "NextElapseUSecRealtime")
 	u.Triggers = property[[]string](p, "Triggers")
+	for _, fields := range property[[][]any](p, "Paths") {
+		u.Watches = append(u.Watches, text(fields, 0))
+	}
 	if property[uint64](p, "LastTriggerUSecMonotonic") > 0 {
 		u.Triggered = u.LastTrigger // else it is that of a boot before, which a persistent timer remembers
 	}

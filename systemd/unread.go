@@ -21,7 +21,7 @@ func HasUnread(u Unit, dirs []string, but ...string) bool {
 	}
 	known := slices.Concat(u.DropIns, but)
 	for _, dir := range dirs {
-		files, err := filepath.Glob(filepath.Join(dir, u.Name+".d", "*.conf"))
+		files, err := glob(filepath.Join(dir, u.Name+".d", "*.conf"))
 		unread := func(file string) bool {
 			same := func(other string) bool { return filepath.Base(other) == filepath.Base(file) }
 			info, err := os.Stat(file)

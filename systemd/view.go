@@ -2,7 +2,11 @@ package systemd
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
+
+	"teleport-update/internal/procfs"
 )
 
 // View is what the settings of a unit keep from its processes, in a mount namespace of their own. A
@@ -151,11 +155,9 @@ func (v View) Denies(path string, to Access) string {
 // over is the setting of the deepest veil over a path, and that above all where there is none.
 func (v View) over(path string, of Access, setting string) string {
 	depth := -1
+	paths := v.withoutLinks(of)
 	for _, veil := range v.Veils {
-		real, err := filepath.EvalSymlinks(veil.Path)
-		if err != nil {
-			real = veil.Path
-		}
+		real := paths[veil.Path]
 		covers := real == "/" || path == real || strings.HasPrefix(path, real+"/")
 		if veil.Of != of || !covers || len(real) < depth {
 			continue
@@ -166,4 +168,42 @@ func (v View) over(path string, of Access, setting string) string {
 		}
 	}
 	return setting
+}
+
+// withoutLinks are the paths of the veils over one kind of access, each without links. The place of a mount has none, so a file
+// server behind it is not asked; where one does not answer for what lies below, or there is no such file, the path counts
+// as it stands.
+func (v View) withoutLinks(of Access) map[string]string {
+	all := make(map[string]string)
+	var asked []string
+	mounts, _ := procfs.Host().Mounts()
+	for _, veil := range v.Veils {
+		if _, known := all[veil.Path]; veil.Of != of || known {
+			continue
+		}
+		all[veil.Path] = veil.Path
+		if !slices.Contains(mounts, veil.Path) {
+			asked = append(asked, veil.Path)
+		}
+	}
+	answers := make(chan [2]string, len(asked))
+	for _, path := range asked {
+		go func() {
+			real, err := filepath.EvalSymlinks(path)
+			if err != nil {
+				real = path
+			}
+			answers <- [2]string{path, real}
+		}()
+	}
+	limit := time.After(lookLimit)
+	for range asked {
+		select {
+		case answer := <-answers:
+			all[answer[0]] = answer[1]
+		case <-limit:
+			return all
+		}
+	}
+	return all
 }

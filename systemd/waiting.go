@@ -169,16 +169,25 @@ func (c *Conn) giveUp(ctx context.Context, p PendingJob, j Job, verb Verb, block
 	return &JobError{Verb: p.Verb, Unit: p.Unit, Result: ResultWaiting, Err: blocked}
 }
 
-// ActiveOf returns which of some units are active. One that cannot be asked is left out.
+// ActiveOf returns which of some units are active, and may start another one that ends (Ties.Starters). One that cannot be
+// asked is left out.
 func (c *Conn) ActiveOf(ctx context.Context, units []string) (active []string, err error) {
 	for _, name := range units {
 		u, err := c.Unit(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if u.ActiveState == "active" || u.ActiveState == "reloading" {
+		if (u.ActiveState == "active" || u.ActiveState == "reloading") && !u.startsOnChange() {
 			active = append(active, name)
 		}
 	}
 	return active, nil
+}
+
+// startsOnChange reports whether a unit is a .path unit that starts another one for a change of a file alone. When that one
+// ends, systemd looks whether the files of PathExists=, PathExistsGlob= and DirectoryNotEmpty= are there, and starts it again;
+// for PathChanged= and PathModified= it waits for the next change.
+func (u Unit) startsOnChange() bool {
+	others := func(kind string) bool { return kind != "PathChanged" && kind != "PathModified" }
+	return len(u.Watches) > 0 && !slices.ContainsFunc(u.Watches, others)
 }

@@ -127,11 +127,14 @@ func (h *Host) unreachable(u systemd.Unit, database string) error {
 		return failure.Refuse("%s would not start again, for the file system of its program %s is mounted noexec: "+
 			"mount it with exec (see `findmnt -T %[2]s`)", u.Name, real)
 	}
+	if database == "" {
+		return nil
+	}
 	dir := filepath.Dir(database)
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	if setting := u.Ties.View.Denies(dir, systemd.Writing); database != "" && setting != "" {
+	if setting := u.Ties.View.Denies(dir, systemd.Writing); setting != "" {
 		return failure.Refuse("%s would start again without its database, for %s hides %s from it, or makes that read-only: "+
 			"`systemctl cat %[1]s` shows where that is set", u.Name, setting, dir)
 	}

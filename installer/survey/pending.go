@@ -35,7 +35,25 @@ const OwnVariable = "TELEPORT_UPDATE_"
 // pendingOf compares a unit with a process: its user, its arguments, and the variables
 // that the unit names. uid is that of the unit's user.
 func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
-	runs, starts := systemd.Arguments(p.Command), systemd.Arguments(u.Command)
+	// Without its environment files, nobody can tell what the unit starts.
+	if next, err := u.NextStart(p.Environment); err == nil {
+		pending = argumentsPending(next.Words, p.Command)
+		for _, variable := range u.Environment {
+			name, _, _ := strings.Cut(variable, "=")
+			if !strings.HasPrefix(name, OwnVariable) && changes(name, next.Environment, p.Environment) {
+				pending.Differs = append(pending.Differs, "the next start changes the variable "+name)
+			}
+		}
+	}
+	if uid != p.UID {
+		pending.Differs = append(pending.Differs, fmt.Sprintf("the agent runs as user %d, and is started as %d", p.UID, uid))
+	}
+	return pending
+}
+
+// argumentsPending compares the words of two commands, of the next start and of the process that runs.
+func argumentsPending(next, running []string) (pending Pending) {
+	runs, starts := systemd.Arguments(running), systemd.Arguments(next)
 	lost, changed := systemd.Missing(runs, starts)
 	pending.Loses = systemd.Texts(lost)
 	for _, a := range changed {
@@ -45,14 +63,13 @@ func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
 	for _, text := range systemd.Texts(gained) {
 		pending.Differs = append(pending.Differs, "the next start adds "+text)
 	}
-	for _, variable := range u.Environment {
-		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, OwnVariable) && !slices.Contains(p.Environment, variable) {
-			pending.Differs = append(pending.Differs, "the next start changes the variable "+name)
-		}
-	}
-	if uid != p.UID {
-		pending.Differs = append(pending.Differs, fmt.Sprintf("the agent runs as user %d, and is started as %d", p.UID, uid))
-	}
 	return pending
+}
+
+// changes reports whether a process has another value of a variable than its next start, or has it and the next start does not.
+func changes(name string, next map[string]string, running []string) bool {
+	if value, there := next[name]; there {
+		return !slices.Contains(running, name+"="+value)
+	}
+	return slices.ContainsFunc(running, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
 }

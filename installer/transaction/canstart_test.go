@@ -9,6 +9,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 )
 
 // breakConfig makes teleport.yaml one with which no agent starts.
@@ -186,4 +187,58 @@ func TestAnAgentWhoseUnitNamesItsDataStartsAgain(t *testing.T) {
 	}
 	sight.Command = []string{"/usr/local/bin/teleport", "start", "--config=/etc/other.yaml"}
 	must(t, m.checkStartsAgain(t.Context(), sight, ""))
+}
+
+// What the version's own unit keeps from starting is held against the version; what the host lacks is not.
+func TestAVersionWhoseUnitWouldNotStartTheAgentFails(t *testing.T) {
+	needs := func(m *model) { m.ties.Startup = systemd.Startup{EnvironmentFiles: []string{"/nowhere/teleport"}} }
+	for name, tc := range map[string]struct {
+		model   func(t *testing.T) *model
+		kind    Kind
+		lacks   func(m *model) // from when systemd has read the new unit on
+		version bool
+		says    string
+	}{
+		"an update":       {func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, needs, true, "the unit that version 1.1.0 brings would not start the agent again: "},
+		"a downgrade":     {func(t *testing.T) *model { return downgrade(t, holds) }, Downgrade, needs, true, "the unit that version 1.0.0 brings would not start the agent again: "},
+		"a configuration": {func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, (*model).breakConfig, false, "was undone: "},
+		"the same unit": {func(t *testing.T) *model {
+			m := upgrade(t, twoHolds)
+			m.sameUnits()
+			return m
+		}, Update, needs, false, "was undone: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := tc.model(t)
+			read := 0
+			m.at("daemon-reload", func() error {
+				if read++; read == 1 {
+					tc.lacks(m)
+				} else {
+					m.ties = systemd.Ties{}
+				}
+				return nil
+			})
+			err, _ := m.runs(func() error { return m.transact(t.Context(), m.request(tc.kind)) })
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("it ends with %v; want %q", err, tc.says)
+			}
+			c, err := m.Host.Paths.LoadConfig()
+			must(t, err)
+			if failed := c.Status.Failed != nil; failed != tc.version {
+				t.Errorf("held against the version: %t", failed)
+			}
+		})
+	}
+}
+
+// sameUnits gives the new version the unit of the one before.
+func (m *model) sameUnits() {
+	from, _, err := m.Host.Store.Lookup(m.from)
+	must(m.t, err)
+	to, _, err := m.Host.Store.Lookup(m.to)
+	must(m.t, err)
+	text, err := os.ReadFile(from.UnitFile())
+	must(m.t, err)
+	must(m.t, os.WriteFile(to.UnitFile(), text, 0o644))
 }

@@ -14,6 +14,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 	"teleport-update/versions"
@@ -233,14 +234,23 @@ func (s *doing) reload(ctx context.Context) error {
 
 // checkNextStart says why the agent would not start again by its new unit, or on another database than its own. An agent
 // that is reloaded keeps the arguments that it was started with: that it is healthy says nothing of its next start, which
-// may be the next boot's. The same was asked of the unit before, so another database speaks against the version.
+// may be the next boot's. The same was asked of the unit before, so another database speaks against the version, and so does
+// what keeps another unit from starting the agent; a configuration that cannot be read, or a full disk, is the host's.
 func (s *doing) checkNextStart(ctx context.Context) error {
 	database, err := s.place.Database()
 	if err == nil && database != s.j.Database.Path {
 		return fmt.Errorf("the unit that version %s brings leads the agent to the database %s, and its own is %s", s.req.To.Short(), database,
 			s.j.Database.Path)
 	}
-	return s.held.canStart(ctx)
+	why := s.held.canStart(ctx)
+	if err != nil || !failure.Is[*failure.RefusedError](why) || failure.Is[*space.Error](why) {
+		return why
+	}
+	now, err := host.ReadUnit(s.unitFile)
+	if err != nil || string(now.Content) == string(s.j.Unit.Content) {
+		return why
+	}
+	return fmt.Errorf("the unit that version %s brings would not start the agent again: %s", s.req.To.Short(), why)
 }
 
 // exchangeDatabase puts the database in the place that the new version had.

@@ -17,8 +17,8 @@ type Executable struct {
 	PID  int
 	Path string // as the kernel names it, without the word that it was deleted
 	File FileID // zero if the process ended meanwhile
-	// Hidden is why it may not be looked at, as in some sandboxes. Then there is no more
-	// than the PID.
+	// Hidden is why it cannot be looked at, as in some sandboxes, or on another user's file system. Then
+	// there is no more than the PID.
 	Hidden error
 }
 
@@ -45,8 +45,9 @@ func (f FS) Executables() ([]Executable, error) {
 			return nil, err
 		}
 		id, err := Identify(link, 0)
-		if err != nil && !gone(err) {
-			return nil, err
+		if err != nil && !gone(err) { // a user's own FUSE mount keeps root out, and a broken mount everybody
+			all = append(all, Executable{PID: pid, Hidden: err})
+			continue
 		}
 		all = append(all, Executable{PID: pid, Path: strings.TrimSuffix(path, deleted), File: id})
 	}

@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,5 +74,22 @@ func TestWhoLocksAFile(t *testing.T) {
 				t.Errorf("locked by users: %v", got)
 			}
 		})
+	}
+}
+
+// One process on a file system that answers with errors, as another user's FUSE mount does, hides no other.
+func TestAnExecutableThatCannotBeIdentifiedIsHidden(t *testing.T) {
+	proc := t.TempDir()
+	for pid, program := range map[string]string{"7": filepath.Join(proc, "7", "exe"), "8": "/proc/self/exe"} { // 7 has a link to itself
+		if err := errors.Join(os.Mkdir(filepath.Join(proc, pid), 0o755), os.Symlink(program, filepath.Join(proc, pid, "exe"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := FS{Proc: proc}.Executables()
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if all[0].Hidden == nil || all[0].Path != "" || all[1].Hidden != nil || all[1].File == (FileID{}) {
+		t.Errorf("%+v; want the first one hidden, and the other one seen", all)
 	}
 }

@@ -49,18 +49,13 @@ func (f FS) MountAt(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	mounts, err := os.ReadFile(filepath.Join(f.Proc, "self/mountinfo"))
+	mounts, err := f.Mounts()
 	if err != nil {
 		return "", err
 	}
 	found := ""
-	for line := range strings.Lines(string(mounts)) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		// A later line is mounted over an earlier one.
-		at := unescaped.Replace(fields[4])
+	for _, at := range mounts {
+		// A later one is mounted over an earlier one.
 		if inside := at == "/" || real == at || strings.HasPrefix(real, at+"/"); inside && len(at) >= len(found) {
 			found = at
 		}
@@ -69,4 +64,19 @@ func (f FS) MountAt(path string) (string, error) {
 		return "", fmt.Errorf("the kernel lists no mount that has %s", real)
 	}
 	return found, nil
+}
+
+// Mounts are the paths at which file systems are mounted, without links, in the order in which they were. It asks the kernel
+// alone: a file server that does not answer holds nobody up.
+func (f FS) Mounts() (all []string, err error) {
+	mounts, err := os.ReadFile(filepath.Join(f.Proc, "self/mountinfo"))
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 {
+			all = append(all, unescaped.Replace(fields[4]))
+		}
+	}
+	return all, nil
 }
