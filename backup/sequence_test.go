@@ -74,7 +74,8 @@ func TestARestoreIsMadeInTheOrderThatSurvivesAPowerCut(t *testing.T) {
 	for name, want := range map[string]struct{ copied, then []string }{
 		"over a database in rollback mode": {then: []string{"fsync sqlite.db", "fsync ."}},
 		// SQLite leaves it to others to make sure that the WAL stays away.
-		"over a database in WAL mode": {then: []string{"unlinkat sqlite.db-wal", "fsync sqlite.db", "fsync ."}},
+		// It is opened for its lock, then.
+		"over a database in WAL mode": {then: []string{"unlinkat sqlite.db-wal", "openat sqlite.db", "fsync sqlite.db", "fsync ."}},
 		// Between the two the old file is made whole alone. Its sidecars are gone for
 		// good before another file has its name.
 		"in the place of a file with a WAL": {

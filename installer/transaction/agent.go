@@ -159,6 +159,10 @@ func (s Sight) unloadable() bool {
 	return (s.LoadState == "bad-setting" || s.LoadState == "error") && s.ActiveState == "inactive"
 }
 
+// started reports whether the agent runs, or is about to: a job alone says nothing, it may be one
+// that stops it.
+func (s Sight) started() bool { return s.Running() || s.ActiveState == "activating" }
+
 func cameFrom(p procfs.Process, dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	return err == nil && p.CameFrom(real)

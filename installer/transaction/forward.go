@@ -258,15 +258,43 @@ func (s *doing) exchangeDatabase(ctx context.Context) error {
 	if s.j.Database.Plan != state.RestoreDatabase {
 		return nil
 	}
-	db, err := s.database(ctx)
-	if err == nil {
-		err = db.Restore(ctx, s.req.tree.BackupDir())
-	}
-	err = wrap(err, "restore the database that version %s had: %w", s.req.To)
+	err := wrap(s.restoreStopped(ctx), "restore the database that version %s had: %w", s.req.To)
 	if failure.Is[*backup.InUseError](err) {
-		return errors.Join(cannotBegin(err, s.req.Request, "the transaction is undone"), s.j.setUntouched())
+		return errors.Join(cannotBegin(err, s.req.Request, "the transaction is undone"), s.j.setNotExchanged())
 	}
 	return err
+}
+
+// restoreStopped restores while the agent is down. Links and unit are the new version's, so whoever has started the agent
+// since it was stopped has started the new version on the database of the old one, which may be migrated since. Its backup
+// has it as it was.
+func (s *doing) restoreStopped(ctx context.Context) error {
+	db, err := s.database(ctx)
+	if err != nil {
+		return err
+	}
+	for tries := 1; ; tries++ {
+		err := db.Restore(ctx, s.req.tree.BackupDir())
+		if !failure.Is[*backup.InUseError](err) || tries == 3 {
+			return err
+		}
+		sight, lookErr := s.agent.Look(ctx)
+		if lookErr != nil {
+			return lookErr
+		}
+		if !sight.started() {
+			return err // it is not the agent that has it open
+		}
+		s.log.Warn("somebody started the agent before the database was exchanged: it is stopped again", "error", err)
+		if s.j.Agent.State == state.AgentStopped {
+			if err := s.j.journalStarted(); err != nil {
+				return err
+			}
+		}
+		if err := s.agent.Stop(ctx, atOnce); err != nil {
+			return fmt.Errorf("stop the agent: %w", err)
+		}
+	}
 }
 
 // watch makes the agent run the new version and watches its health. An agent that

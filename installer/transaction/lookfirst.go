@@ -49,6 +49,9 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	if !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
+	if err == nil && !sight.started() && u.needNotGoBack(ctx) {
+		return nil // there is no agent: nobody is waited for
+	}
 	patience, before := u.patience, u.j.Database.InTheWay != ""
 	if before {
 		patience = min(patience, afterStop)

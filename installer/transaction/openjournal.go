@@ -232,9 +232,10 @@ func (r *openJournal) journalDatabaseAside(name string) error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Aside = name })
 }
 
-// setUntouched says that the database is what it was: there is nothing to put back.
-func (r *openJournal) setUntouched() error {
-	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
+// setNotExchanged says that the database is the old version's yet, with whatever was
+// done to it since its backup.
+func (r *openJournal) setNotExchanged() error {
+	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Plan = state.BackupDatabase })
 }
 
 // setInTheWay says why the database cannot go back as yet; empty, that it can.

@@ -176,10 +176,9 @@ func (u *undoing) exchanged() bool {
 
 // journalIfStarted notes that an agent which was stopped, when the transaction began or by a
 // person in the middle of the watch, has been started since: by then that is what
-// is wanted, and no stop of ours may be the last word. A job alone says nothing,
-// it may be one that stops the agent.
+// is wanted, and no stop of ours may be the last word.
 func (u *undoing) journalIfStarted(s Sight) error {
-	if u.j.Agent.State != state.AgentStopped || !s.Running() && s.ActiveState != "activating" {
+	if u.j.Agent.State != state.AgentStopped || !s.started() {
 		return nil
 	}
 	u.log.Info("the agent was started meanwhile: it will run again once the old version is back")

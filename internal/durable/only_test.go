@@ -24,7 +24,7 @@ var exceptions = map[string]string{
 	"backup/copy.go copySidecar: os.OpenFile":                           "beside a copy that has a temporary name and is recovered from it before its sync",
 	"backup/copy.go copySidecar: os.Remove":                             "the same, where there was nothing to copy",
 	"backup/lock.go lock: os.OpenFile":                                  "to lock the agent's database; nothing is written",
-	"backup/restore.go replace: os.Remove":                              "a temporary file of ours after an error",
+	"backup/place.go replace: os.Remove":                                "a temporary file of ours after an error",
 	"installer/state/ticks.go inRun: os.MkdirAll":                       "in memory: what is there is of this boot",
 	"installer/state/ticks.go replace: os.Remove":                       "the same, and a cache: losing it costs nothing, and ticks should not cost a sync",
 	"installer/state/ticks.go replace: os.Rename":                       "the same",

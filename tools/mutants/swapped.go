@@ -84,10 +84,10 @@ var pairs = []pair{
 	{"backup/take.go", "publish", "Remove", "Replace"},
 	{"backup/take.go", "publish", "UnlinkNoSync", "Replace"},
 	{"backup/take.go", "publish", "Replace", "write"},
-	{"backup/restore.go", "replace", "fill", "UnlinkNoSync"},
-	{"backup/restore.go", "replace", "UnlinkNoSync", "SyncDir"},
-	{"backup/restore.go", "replace", "SyncDir", "Replace"},
-	{"backup/restore.go", "fill", "copyOpened", "Sync"},
+	{"backup/place.go", "replace", "fill", "UnlinkNoSync"},
+	{"backup/place.go", "replace", "UnlinkNoSync", "SyncDir"},
+	{"backup/place.go", "replace", "SyncDir", "Replace"},
+	{"backup/place.go", "fill", "copyOpened", "Sync"},
 
 	// Files: content and attributes, sync, name, sync.
 	{"internal/durable/durable.go", "replace", "fill", "Sync"},
