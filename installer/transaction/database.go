@@ -35,9 +35,16 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 	if d.Dir, err = m.backupDir(c); err != nil {
 		return d, err
 	}
-	if d, err = m.backupOfAnother(ctx, c, d); err != nil {
+	owner, err := m.databaseOwner(ctx, sight, c)
+	if err != nil {
 		return d, err
 	}
+	if owner.another {
+		// The backup that the active version was left with stays.
+		d.Dir, d.Foreign = m.keptDir("found"), true
+	}
+	itsOwn := owner.has(ctx, m, to)
+	d.Stop = d.Stop && !itsOwn
 	if d.Absent = losesData(sight, d.Path); d.Absent {
 		return d, nil
 	}
@@ -64,8 +71,9 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 			return d, err
 		}
 	}
-	if from == "" || version.Compare(to.Version, from) == 0 {
-		return d, nil // a first enable, or another edition of the same version
+	if itsOwn || from == "" || version.Compare(to.Version, from) == 0 {
+		// The version has today's database already, this is a first enable, or another edition of the same version.
+		return d, nil
 	}
 	// The configuration that the transaction leaves, as far as proxy and backup go.
 	spec := *cmp.Or(req.Spec, &c.Spec)
