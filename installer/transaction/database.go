@@ -53,7 +53,7 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 		return d, err
 	case errors.Is(err, backup.ErrNoDatabase):
 		d.Absent = true
-		return d, nil // nothing to protect
+		return d, nil // nothing to protect, see databaseThere
 	case err == nil && (back || !req.SkipBackup):
 		d.Plan = state.BackupDatabase
 	case failure.Is[*backup.CorruptError](err) && req.mayLoseBackup():
@@ -200,14 +200,27 @@ func (r Request) mayLoseBackup() bool {
 
 // wayOut is what to do about a database that cannot be backed up.
 func (r Request) wayOut() string {
-	const mend = "repair it or move it away"
+	const mend = "repair it, or move it away and restart the agent"
 	switch {
 	case r.Kind.Automatic():
-		return mend + ", or switch without a backup by `teleport-update update --now --skip-backup`"
+		return mend + ", or switch without a backup by `teleport-update " + r.insisting() + "`"
 	case r.Kind == Rollback:
-		return mend + ", or go back without a backup of it by `teleport-update rollback " + r.To.Version + " --force`"
+		return mend + ", or go back without a backup of it by `teleport-update " + r.insisting() + "`"
 	}
 	return mend
+}
+
+// insisting is the command by which a person makes the change although something is wrong with the database.
+func (r Request) insisting() string {
+	switch r.Kind {
+	case Rollback:
+		return "rollback " + r.To.Version + " --force"
+	case Pin:
+		return "pin " + r.To.Version + " --allow-downgrade"
+	case Enable:
+		return "enable --allow-downgrade"
+	}
+	return "update --now --skip-backup"
 }
 
 // proxyOf names the cluster of a database: the configured one, or the agent's
