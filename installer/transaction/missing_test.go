@@ -62,7 +62,7 @@ func TestAChangeWaitsForADatabaseThatIsMissing(t *testing.T) {
 			if !failure.Is[*failure.RefusedError](err) {
 				t.Fatalf("it ends with %v; want it refused", err)
 			}
-			for _, says := range []string{m.db + " is missing", tc.from + " had one", "mount its file system", "`teleport-update " + tc.command + "`"} {
+			for _, says := range []string{m.db + " is missing", "version " + tc.from + " had one", "mount its file system", "`teleport-update " + tc.command + "`"} {
 				if !strings.Contains(err.Error(), says) {
 					t.Errorf("%v does not say %q", err, says)
 				}

@@ -174,7 +174,7 @@ func databaseThere(p *Preflight, _ context.Context) error {
 	if !p.Database.Absent || !had || p.req.Force || p.req.SkipBackup {
 		return nil
 	}
-	return failure.Unchanged("the agent's database %s is missing, and %s had one", p.Database.Path, p.config.Active().Short()).
+	return failure.Unchanged("the agent's database %s is missing, and version %s had one", p.Database.Path, p.config.Active().Short()).
 		To("mount its file system or put it back; if it was removed on purpose, start the agent, which makes an empty one, or go on without "+
 			"a database by `teleport-update %s`", p.req.insisting()).Refused()
 }
