@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,6 +72,7 @@ func TestEveryCommandAsksThePreflight(t *testing.T) {
 			c.Spec.ActiveVersion, c.Status = "1.0.0", state.Status{ActiveEdition: version.OSS, PreviousVersion: "0.9.0", PreviousEdition: version.OSS,
 				ActiveSchema: "noted"}
 			must(t, c.Save(w.Machine.Host.Paths.Config()))
+			makeDatabase(t, filepath.Join(w.Machine.Host.Paths.DataDir, "proc", "sqlite.db"))
 			n := 0
 			connect := sightOf(w.Installer, func(u *systemd.Unit, executes *string) { u.Ties.RefusesStop, *executes = true, "1.0.0" })
 			w.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {

@@ -66,6 +66,7 @@ var looks = []look{
 	{"reads the schema of the agent's database", []string{"Schema"}, "", 1, map[string]string{
 		"installer/survey.go Schema":                       "is the survey's",
 		"installer/transaction/keptbackups.go liveSchema":  "makes the plan for the database",
+		"installer/transaction/databaseowner.go has":       "makes the plan for the database",
 		"installer/transaction/leavedatabase.go planLeave": "makes the plan of an uninstall for the database",
 		"installer/transaction/leavedatabase.go keepToday": "goes on after the agent was stopped",
 		"installer/survey/":                                "has it once",

@@ -35,9 +35,16 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 	if d.Dir, err = m.backupDir(c); err != nil {
 		return d, err
 	}
-	if d, err = m.backupOfAnother(ctx, c, d); err != nil {
+	owner, err := m.databaseOwner(ctx, sight, c)
+	if err != nil {
 		return d, err
 	}
+	if owner.another {
+		// The backup that the active version was left with stays.
+		d.Dir, d.Foreign = m.keptDir("found"), true
+	}
+	itsOwn := owner.has(ctx, m, to)
+	d.Stop = d.Stop && !itsOwn
 	if d.Absent = losesData(sight, d.Path); d.Absent {
 		return d, nil
 	}
@@ -46,7 +53,7 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 		return d, err
 	case errors.Is(err, backup.ErrNoDatabase):
 		d.Absent = true
-		return d, nil // nothing to protect
+		return d, nil // nothing to protect, see databaseThere
 	case err == nil && (back || !req.SkipBackup):
 		d.Plan = state.BackupDatabase
 	case failure.Is[*backup.CorruptError](err) && req.mayLoseBackup():
@@ -64,8 +71,9 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 			return d, err
 		}
 	}
-	if from == "" || version.Compare(to.Version, from) == 0 {
-		return d, nil // a first enable, or another edition of the same version
+	if itsOwn || from == "" || version.Compare(to.Version, from) == 0 {
+		// The version has today's database already, this is a first enable, or another edition of the same version.
+		return d, nil
 	}
 	// The configuration that the transaction leaves, as far as proxy and backup go.
 	spec := *cmp.Or(req.Spec, &c.Spec)
@@ -192,14 +200,27 @@ func (r Request) mayLoseBackup() bool {
 
 // wayOut is what to do about a database that cannot be backed up.
 func (r Request) wayOut() string {
-	const mend = "repair it or move it away"
+	const mend = "repair it, or move it away and restart the agent"
 	switch {
 	case r.Kind.Automatic():
-		return mend + ", or switch without a backup by `teleport-update update --now --skip-backup`"
+		return mend + ", or switch without a backup by `teleport-update " + r.insisting() + "`"
 	case r.Kind == Rollback:
-		return mend + ", or go back without a backup of it by `teleport-update rollback " + r.To.Version + " --force`"
+		return mend + ", or go back without a backup of it by `teleport-update " + r.insisting() + "`"
 	}
 	return mend
+}
+
+// insisting is the command by which a person makes the change although something is wrong with the database.
+func (r Request) insisting() string {
+	switch r.Kind {
+	case Rollback:
+		return "rollback " + r.To.Version + " --force"
+	case Pin:
+		return "pin " + r.To.Version + " --allow-downgrade"
+	case Enable:
+		return "enable --allow-downgrade"
+	}
+	return "update --now --skip-backup"
 }
 
 // proxyOf names the cluster of a database: the configured one, or the agent's

@@ -168,7 +168,7 @@ func TestWhatATransactionDoesWithTheDatabase(t *testing.T) {
 		{"damaged, forward", shallow, "1.2.0", update, state.Database{}, refused("sqlite.db is damaged or not a database", "update --now --skip-backup")},
 		{"damaged, forward, skipped", shallow, "1.2.0", skip(update), state.Database{Plan: state.KeepDatabase, Damaged: true}, nil},
 		{"damaged, forward to the very version, skipped", both(valid("1.2.0"), shallow), "1.2.0", skip(update), state.Database{Plan: state.RestoreDatabase, Stop: true, Damaged: true}, nil},
-		{"damaged, enable", shallow, "1.2.0", force(Request{Kind: Enable}), state.Database{}, refused("repair it or move it away")},
+		{"damaged, enable", shallow, "1.2.0", force(Request{Kind: Enable}), state.Database{}, refused("repair it, or move it away and restart the agent")},
 		{"damaged, back", both(valid("1.0.0"), shallow), "1.0.0", downgrade, state.Database{}, refused("update --now --skip-backup")},
 		{"damaged, back, skipped", both(valid("1.0.0"), shallow), "1.0.0", skip(downgrade), state.Database{Plan: state.RestoreDatabase, Stop: true, Damaged: true}, nil},
 		{"damaged, back by hand", both(valid("1.0.0"), shallow), "1.0.0", rollback, state.Database{}, refused("rollback 1.0.0 --force")},

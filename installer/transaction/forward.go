@@ -112,10 +112,17 @@ func (s *doing) readUnit(ctx context.Context) error {
 }
 
 func (s *doing) backUp(ctx context.Context) error {
-	switch d := s.j.Database; {
+	d := s.j.Database
+	if d.Skipped || d.Damaged || d.Plan == state.KeepDatabase {
+		// A backup of the past is not what the version is left with.
+		if err := backup.Outdate(d.Dir); err != nil {
+			return err
+		}
+	}
+	switch {
 	case d.Skipped:
 		s.log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path)
-		return backup.Outdate(d.Dir)
+		return nil
 	case d.Damaged && d.Plan == state.RestoreDatabase:
 		db, err := s.database(ctx)
 		if err != nil {

@@ -238,6 +238,9 @@ func (m *model) left(v string) {
 	c, err := sqlite3.Open(scratch)
 	must(m.t, err)
 	must(m.t, c.Exec(fmt.Sprintf("CREATE TABLE rows (n INTEGER); INSERT INTO rows VALUES (-1); PRAGMA user_version=%d", m.versions[v].schema)))
+	for n := range m.versions[v].schema {
+		must(m.t, c.Exec(fmt.Sprintf("CREATE TABLE s%d (n INTEGER)", n+1)))
+	}
 	must(m.t, c.Close())
 	db, err := backup.Open(scratch)
 	must(m.t, err)

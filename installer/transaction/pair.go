@@ -148,19 +148,3 @@ func orVersion(v string) string {
 	}
 	return v
 }
-
-// backupOfAnother is where the database goes that is not the active version's, and whose version
-// nobody knows: the backup that the active version was left with stays.
-func (m *Machine) backupOfAnother(ctx context.Context, c state.Config, d state.Database) (state.Database, error) {
-	tree, ok, err := m.Active(c)
-	if err != nil || !ok {
-		return d, nil
-	}
-	err = m.CheckPair(ctx, c, tree, m)
-	if failure.Is[*failure.RefusedError](err) {
-		m.Host.Log.Warn("the database of today is not of the active version", "error", err)
-		d.Dir, d.Foreign = m.keptDir("found"), true
-		return d, nil
-	}
-	return d, err
-}

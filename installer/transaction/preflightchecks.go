@@ -32,6 +32,7 @@ func preflightChecks() []preflightCheck {
 		{name: "the database is whole", needs: Change | Deep | exchanges, check: databaseWhole},
 		{name: "the agent starts again", needs: Change | running, check: startsAgain, leaves: true,
 			sentence: "the agent, which runs, would not start again as it is: %[1]w"},
+		{name: "the database is there", needs: Change, check: databaseThere},
 		{name: "room for the database", needs: Change | Now | onDisk, check: roomForDatabase},
 		{name: "the database is held", needs: Change | Now, check: databaseHeld},
 		{name: "systemd stops the agent", needs: Change | wanted, check: stopsIfAsked, stays: true, leaves: true},
@@ -164,6 +165,18 @@ func startsAgain(p *Preflight, ctx context.Context) error {
 		return err
 	}
 	return host.CheckNeeds(ctx, p.Sight.Unit, p.t.agent.Unit)
+}
+
+// databaseThere refuses to take a database that is missing for one that never was: its file system may not be mounted. There would
+// be no backup to go back to, and a downgrade would leave the database of the newer version to the older one. A person may know better.
+func databaseThere(p *Preflight, _ context.Context) error {
+	had := p.config.Status.ActiveSchema != "" && !losesData(p.Sight, p.Database.Path)
+	if !p.Database.Absent || !had || p.req.Force || p.req.SkipBackup {
+		return nil
+	}
+	return failure.Unchanged("the agent's database %s is missing, and version %s had one", p.Database.Path, p.config.Active().Short()).
+		To("mount its file system or put it back; if it was removed on purpose, start the agent, which makes an empty one, or go on without "+
+			"a database by `teleport-update %s`", p.req.insisting()).Refused()
 }
 
 // roomForDatabase has the transaction remove a version that failed, if there is no room otherwise.

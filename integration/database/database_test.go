@@ -269,7 +269,7 @@ func TestADatabaseThatCannotBeBackedUpStopsAnUpdate(t *testing.T) {
 	for _, tc := range damages {
 		script(tc.script)
 		damaged, downloaded := s.Tree(scenes.AgentData+"/proc"), s.Downloaded.Load()
-		says := []string{scenes.LiveFile, tc.says, "nothing was changed: repair it or move it away, or switch without a backup by `teleport-update update --now --skip-backup`"}
+		says := []string{scenes.LiveFile, tc.says, "nothing was changed: repair it, or move it away and restart the agent, or switch without a backup by `teleport-update update --now --skip-backup`"}
 		s.Refused(tc.name+", dry run", says, updater, "update", "--now", "--dry-run")
 		s.Refused(tc.name, says, updater, "update", "--now")
 		if !tc.deep {
