@@ -244,7 +244,7 @@ func (t *tick) observe(ctx context.Context) {
 	u := m.Unstable
 	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
 	t.i.Machine.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
-		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.host(), c)))
+		"error", decision.Crashes(u, decision.LookAtJournal+", `teleport-update status` says what helps"))
 }
 
 // healthy reports whether the active version's agent runs, and whether it has done so for

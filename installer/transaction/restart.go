@@ -64,8 +64,8 @@ func (m *Machine) checkTakesOver(sight Sight, linked version.Release) error {
 	if known {
 		what = "version " + runs.Short()
 	}
-	refusal := failure.Unchanged("the agent runs %s, and the restart would start version %s, which may not be able to read the agent's database",
-		what, linked.Short())
+	refusal := failure.Unchanged("the agent runs %s, and the restart would start version %s, which may not be able to read "+
+		"the agent's database", what, linked.Short())
 	if _, kept, err := m.Host.Store.Lookup(runs); known && kept && err == nil {
 		return refusal.To("`teleport-update pin %s` links the version that runs", runs.Version).Refused()
 	}
