@@ -45,6 +45,12 @@ var advices = map[string]struct {
 	"stopped by a person": {condition: decision.AgentNotStarted, command: "`systemctl enable --now teleport`", agent: stopped},
 	"of another version": {condition: decision.AgentOtherVersion, command: "`systemctl restart teleport`",
 		agent: func(_ *systemd.Unit, executes *string) { *executes = "1.0.0" }},
+	"with other settings": {condition: decision.RestartPending, command: "`teleport-update update --restart`", runs: "teleport start --fips",
+		agent: func(u *systemd.Unit, _ *string) { u.Command, u.User = []string{"teleport", "start"}, "0" }},
+	"with other settings, and of another version": {condition: decision.RestartPending, command: "`systemctl restart teleport`", runs: "teleport start --fips",
+		agent: func(u *systemd.Unit, executes *string) {
+			u.Command, u.User, *executes = []string{"teleport", "start"}, "0", "1.0.0"
+		}},
 	"with other settings, and updates are off": {condition: decision.RestartPending, command: "`systemctl restart teleport`",
 		config: func(c *state.Config) { c.Spec.Enabled = false }, runs: "teleport start --fips",
 		agent: func(u *systemd.Unit, _ *string) { u.Command, u.User = []string{"teleport", "start"}, "0" }},

@@ -209,11 +209,12 @@ func (t *tick) spacing(n int) time.Duration {
 }
 
 // observe looks at the agent at the end of a run: whether it crashes again and again
-// since the last one, and whether a version that nobody could watch is healthy now.
+// since the last one, and whether a version that nobody could watch is healthy now. On a host on which
+// updates are off, it looks only for the end of a state that was noted.
 func (t *tick) observe(ctx context.Context) {
 	c, err := t.host().Config()
-	follows := err == nil && c.Spec.Enabled && c.Spec.ActiveVersion != ""
-	if paths := t.i.Machine.Host.Paths; !follows || paths.RunDir == "" || host.Exists(paths.Journal()) {
+	looks := err == nil && c.Spec.ActiveVersion != "" && (c.Spec.Enabled || t.memory.Unstable != nil || c.Status.Unproven)
+	if paths := t.i.Machine.Host.Paths; !looks || paths.RunDir == "" || host.Exists(paths.Journal()) {
 		return
 	}
 	sight, err := t.host().Agent(ctx)
@@ -234,8 +235,8 @@ func (t *tick) observe(ctx context.Context) {
 		}
 		return
 	}
-	if !t.i.Machine.Scheduled {
-		return // the next run of the timer counts
+	if !t.i.Machine.Scheduled || !c.Spec.Enabled {
+		return // the next run of the timer counts, if updates are on
 	}
 	if !unstable {
 		m.Unstable = &state.Unstable{Release: active, Since: now}
@@ -243,7 +244,7 @@ func (t *tick) observe(ctx context.Context) {
 	u := m.Unstable
 	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
 	t.i.Machine.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
-		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.host(), c)))
+		"error", decision.Crashes(u, decision.LookAtJournal+", `teleport-update status` says what helps"))
 }
 
 // healthy reports whether the active version's agent runs, and whether it has done so for

@@ -246,6 +246,42 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	}
 }
 
+// On a host on which updates are off no run counts crashes, and one ends the state that an earlier one noted: else nothing
+// but a reboot did.
+func TestAnUnstableAgentIsStableAgainWhereUpdatesAreOff(t *testing.T) {
+	for name, tc := range map[string]struct {
+		agent func(w *world, u *systemd.Unit)
+		want  bool
+	}{
+		"it crashes on":               {func(_ *world, u *systemd.Unit) { u.ActiveState, u.SubState = "activating", "auto-restart" }, true},
+		"it was started a moment ago": {func(w *world, u *systemd.Unit) { u.Since = w.clock.Add(-time.Second) }, true},
+		"it is healthy":               {func(w *world, u *systemd.Unit) { u.Since = w.clock.Add(-time.Hour) }, false},
+		"a person stopped it":         {func(_ *world, u *systemd.Unit) { u.ActiveState, u.SubState = "inactive", "dead" }, false},
+	} {
+		for _, noted := range []bool{true, false} {
+			w := newWorld(t)
+			c := state.EmptyConfig()
+			c.Spec = state.Spec{Proxy: w.url, ActiveVersion: "1.1.0"}
+			c.Status.ActiveEdition = version.OSS
+			must(t, c.Save(w.Machine.Host.Paths.Config()))
+			if noted {
+				m := w.ticks()
+				m.Unstable = &state.Unstable{Release: oss("1.1.0"), Count: 2, Since: noon, Last: noon}
+				must(t, m.Save(w.Machine.Host.Paths.Ticks()))
+			}
+			w.clock = noon.Add(time.Hour)
+			w.Machine.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) { tc.agent(w, u) })
+			must(t, w.Update(t.Context(), UpdateOptions{}))
+			switch is := w.ticks().Unstable; {
+			case (is != nil) != (noted && tc.want):
+				t.Errorf("%s, noted before: %v; after the run: %+v", name, noted, is)
+			case is != nil && is.Count != 2:
+				t.Errorf("%s: a run counts: %+v", name, is)
+			}
+		}
+	}
+}
+
 // A run that waits says until when, to status and to everybody, and no longer than it
 // waits: a killed one cannot take it back.
 func TestStatusSaysUntilWhenARunWaits(t *testing.T) {

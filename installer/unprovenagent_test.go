@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,41 +59,43 @@ func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
 	}
 }
 
-// A version that was switched to while nobody ran it is proven by an agent that is healthy.
+// A version that was switched to while nobody ran it is proven by an agent that is healthy, also on a host on which updates
+// are off.
 func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
-	w := newWorld(t)
-	c := state.EmptyConfig()
-	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
-	c.Status = state.Status{ActiveEdition: version.OSS, Unproven: true}
-	must(t, c.Save(w.Machine.Host.Paths.Config()))
-	proven := func() bool {
-		_ = w.beginTick().end(t.Context(), nil)
-		c, err := state.LoadConfig(w.Machine.Host.Paths.Config())
-		must(t, err)
-		return !c.Status.Unproven
-	}
-	var started atomic.Pointer[time.Time]
-	started.Store(&noon)
-	change := func(u *systemd.Unit, executes *string) { u.Since = *started.Load() }
-	w.Machine.Connect = sightOf(w.Installer, change)
-	for _, step := range []struct {
-		name  string
-		after time.Duration
-		agent func(u *systemd.Unit, executes *string)
-		want  bool
-	}{
-		{"a moment after its start", time.Second, change, false},
-		{"another version", time.Hour, func(u *systemd.Unit, e *string) { change(u, e); *e = "1.0.0" }, false},
-		{"stopped", time.Hour, func(u *systemd.Unit, _ *string) { u.ActiveState, u.SubState = "inactive", "dead" }, false},
-		{"held", time.Minute, change, true},
-	} {
-		w.clock, w.Machine.Connect = noon.Add(step.after), sightOf(w.Installer, step.agent)
-		if got := proven(); got != step.want {
-			t.Errorf("%s: proven %v", step.name, got)
-		}
-	}
-	if _, err := os.Stat(w.Machine.Host.Paths.Ticks()); err != nil {
-		t.Error(err)
+	for name, spec := range map[string]state.Spec{"pinned": {Enabled: true, Pinned: true}, "disabled": {}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := state.EmptyConfig()
+			c.Spec, c.Spec.Proxy, c.Spec.ActiveVersion = spec, w.url, "1.1.0"
+			c.Status = state.Status{ActiveEdition: version.OSS, Unproven: true}
+			must(t, c.Save(w.Machine.Host.Paths.Config()))
+			proven := func() bool {
+				_ = w.beginTick().end(t.Context(), nil)
+				c, err := state.LoadConfig(w.Machine.Host.Paths.Config())
+				must(t, err)
+				return !c.Status.Unproven
+			}
+			change := func(u *systemd.Unit, _ *string) { u.Since = noon }
+			for _, step := range []struct {
+				name  string
+				after time.Duration
+				agent func(u *systemd.Unit, executes *string)
+				want  bool
+			}{
+				{"a moment after its start", time.Second, change, false},
+				{"another version", time.Hour, func(u *systemd.Unit, e *string) { change(u, e); *e = "1.0.0" }, false},
+				{"stopped", time.Hour, func(u *systemd.Unit, _ *string) { u.ActiveState, u.SubState = "inactive", "dead" }, false},
+				{"held", time.Minute, change, true},
+			} {
+				w.clock, w.Machine.Connect = noon.Add(step.after), sightOf(w.Installer, step.agent)
+				if got := proven(); got != step.want {
+					t.Errorf("%s: proven %v", step.name, got)
+				}
+			}
+			if _, err := os.Stat(w.Machine.Host.Paths.Ticks()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

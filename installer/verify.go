@@ -69,6 +69,9 @@ func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (finding
 		err := e.Tree.Verify(ctx)
 		if damaged, ok := errors.AsType[*versions.DamagedError](err); ok {
 			f.OK, f.Detail = false, damaged.Error()
+			if r := e.Tree.Release; r != c.Active() { // a repair is of the active version
+				f.Detail += fmt.Sprintf("; `%s` fetches it again and switches to it, and so does an update to it", pinning(r, c.Active()))
+			}
 		} else if err != nil {
 			f.OK, f.Blind, f.Detail = false, true, err.Error()
 		}

@@ -10,30 +10,55 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Crashes says of a version that crashes again and again what can be done.
-func Crashes(u *state.Unstable, previous version.Release) string {
+// Crashes says of a version that crashes again and again since when, and what then can be done.
+func Crashes(u *state.Unstable, then string) string {
 	return fmt.Sprintf("the agent of version %s crashes again and again since %s, found by %d %s of the timer: %s",
-		u.Short(), u.Since.Format(time.RFC3339), u.Count, Plural(u.Count, "run", "runs"), backTo(previous))
+		u.Short(), u.Since.Format(time.RFC3339), u.Count, Plural(u.Count, "run", "runs"), then)
 }
 
-// backTo advises a rollback if there is a version to go back to, and says where to look.
-func backTo(previous version.Release) string {
-	const why = "`journalctl -u teleport` says why"
-	if previous.Version != "" {
-		return fmt.Sprintf("`teleport-update rollback` goes back to version %s, %s", previous.Version, why)
+// LookAtJournal says where the agent tells what is wrong with it.
+const LookAtJournal = "`journalctl -u teleport` says why"
+
+// backTo advises a rollback if there is a version to go back to and nothing refuses it, and says where to look.
+func (h *facts) backTo() string {
+	previous, refused := h.previous()
+	switch {
+	case refused != "":
+		return LookAtJournal + "; " + refused
+	case previous.Version != "":
+		return fmt.Sprintf("`teleport-update rollback` goes back to version %s, %s", previous.Version, LookAtJournal)
 	}
-	return why
+	return LookAtJournal
+}
+
+// previous is the version that a rollback goes back to, if there is one, and why it would be refused, with what helps. Who
+// does not ask for what takes longer is not told of a refusal.
+func (h *facts) previous() (previous version.Release, refused string) {
+	previous = PreviousToGoBackTo(h.Survey, h.c)
+	if previous.Version == "" || !h.Deep || h.Back == nil {
+		return previous, ""
+	}
+	if err := h.Back(h); err != nil {
+		refused = "a rollback would be refused: " + wayOut(err)
+	}
+	return previous, refused
 }
 
 // untried says what comes of the first start of a version that no agent has run here yet; empty for
 // a proven one, and for one with nothing to go back to.
 func (h *facts) untried() string {
-	previous := PreviousToGoBackTo(h.Survey, h.c)
-	if !h.c.Status.Unproven || previous.Version == "" {
+	if !h.c.Status.Unproven {
+		return ""
+	}
+	previous, refused := h.previous()
+	if previous.Version == "" {
 		return ""
 	}
 	then := fmt.Sprintf("the next run of the timer goes back to version %s if it fails", previous.Short())
-	if !h.c.Spec.Enabled || h.c.Spec.Pinned {
+	switch {
+	case refused != "":
+		then = refused
+	case !h.c.Spec.Enabled || h.c.Spec.Pinned:
 		then = fmt.Sprintf("nothing but `teleport-update rollback` goes back to version %s if it fails", previous.Short())
 	}
 	return fmt.Sprintf(" starts version %s, which has not run on this host yet: %s", h.c.Active().Short(), then)

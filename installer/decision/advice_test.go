@@ -12,7 +12,7 @@ import (
 )
 
 // starts are commands that start or restart something.
-var starts = regexp.MustCompile("systemctl (start|restart|try-restart|reload-or-restart|enable --now)")
+var starts = regexp.MustCompile("systemctl (start|restart|try-restart|reload-or-restart|enable --now)|update --restart")
 
 // advising are the functions that try before they advise.
 var advising = []string{"advise", "adviseRestart", "adviseAfter", "adviseRestartOf"}

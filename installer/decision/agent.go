@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"teleport-update/installer/state"
-	"teleport-update/internal/version"
 )
 
 const (
@@ -47,10 +46,10 @@ func agentUnstable(h *facts, f *finder) error {
 		return nil
 	}
 	if why := h.Policy.Back; why != "" {
-		f.found(&u.Since, Crashes(u, version.Release{})+"; the timer does not go back: "+why)
+		f.found(&u.Since, Crashes(u, LookAtJournal)+"; the timer does not go back: "+why)
 		return nil
 	}
-	f.found(&u.Since, Crashes(u, PreviousToGoBackTo(h.Survey, h.c)))
+	f.found(&u.Since, Crashes(u, h.backTo()))
 	return nil
 }
 
@@ -72,7 +71,7 @@ func agentDown(h *facts, f *finder) error {
 		return h.stepOf(f, true)
 	case a.State == state.AgentFailing:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent of version %s fails (%s, %s): %s", h.c.Active().Short(), orUnknown(a.ActiveState),
-			orUnknown(a.SubState), backTo(PreviousToGoBackTo(h.Survey, h.c))))
+			orUnknown(a.SubState), h.backTo()))
 	case a.State == state.AgentStopped && enabled && a.LoadState != "masked":
 		f.found(nonZero(a.Since), "the agent is enabled at boot and does not run: "+h.advise("`systemctl start teleport`"+cmp.Or(h.untried(),
 			" starts it")))

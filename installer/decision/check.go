@@ -102,6 +102,8 @@ type Question struct {
 	Policy       Policy   // what the host's owner says of the active version
 	// Closed says which programs other users cannot run; it is asked if Deep.
 	Closed func(context.Context) (string, error)
+	// Back says why `teleport-update rollback` would be refused; it is asked if Deep.
+	Back func(context.Context) error
 }
 
 // Policy is what the policy of the host's owner says of the active version.

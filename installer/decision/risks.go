@@ -47,8 +47,13 @@ func restartPending(h *facts, f *finder) error {
 	if h.blind != nil || !p.Is() {
 		return h.blind
 	}
-	advice := "`teleport-update update --restart` restarts it"
-	if !h.c.Spec.Enabled { // that command leaves the host alone
+	advice := ""
+	switch {
+	case !h.agent.Is(h.c.Active()): // the restart starts another version than the one that runs
+		advice = h.restart(h.agent.Runs)
+	case h.c.Spec.Enabled:
+		advice = h.adviseRestart("`teleport-update update --restart` restarts it")
+	default: // that command leaves the host alone
 		advice = h.adviseRestart("`systemctl restart teleport` restarts it")
 	}
 	f.found(nil, "the agent runs with other settings than its unit has: "+p.String()+". "+advice)

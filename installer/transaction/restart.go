@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -8,6 +9,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
 )
 
 // RestartActive restarts the agent on the version that it is on, by a person's word, and
@@ -27,6 +29,9 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := m.checkTakesOver(sight, c.Active()); err != nil {
+		return err
+	}
 	if sight.Running() {
 		err := m.checkStartsAgain(ctx, sight, "")
 		if err == nil {
@@ -42,4 +47,27 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	}
 	m.Host.Log.Info("the agent was restarted and is healthy", "version", c.Active().Short())
 	return nil
+}
+
+// checkTakesOver refuses a restart that would start the linked version on the database of a program that may have changed
+// it: a newer version, or one that nobody knows. status advises no restart of such an agent either.
+func (m *Machine) checkTakesOver(sight Sight, linked version.Release) error {
+	program := cmp.Or(sight.Serving, sight.Main).Exe
+	if program == "" {
+		return nil // nothing runs, or whoever watches says that it cannot be seen
+	}
+	runs, known := m.Host.Store.ReleaseOf(program)
+	if known && version.Compare(runs.Version, linked.Version) <= 0 {
+		return nil
+	}
+	what := program + ", which is not a kept version"
+	if known {
+		what = "version " + runs.Short()
+	}
+	refusal := failure.Unchanged("the agent runs %s, and the restart would start version %s, which may not be able to read "+
+		"the agent's database", what, linked.Short())
+	if _, kept, err := m.Host.Store.Lookup(runs); known && kept && err == nil {
+		return refusal.To("`teleport-update pin %s` links the version that runs", runs.Version).Refused()
+	}
+	return refusal.Refused()
 }
