@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"teleport-update/installer/decision"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
@@ -301,7 +302,8 @@ func TestASettingHidesNoFault(t *testing.T) {
 	}
 }
 
-// A timer that a person disabled or masked is a setting with a line of its own.
+// A timer that a person disabled or masked is a setting with a line of its own, and no other. A command that
+// repairs the updater's units leaves it so.
 func TestATimerThatIsOffIsASetting(t *testing.T) {
 	for how, change := range map[string]func(*systemd.Unit){
 		"masked":               func(u *systemd.Unit) { u.LoadState, u.ActiveState = "masked", "inactive" },
@@ -310,8 +312,17 @@ func TestATimerThatIsOffIsASetting(t *testing.T) {
 	} {
 		h := newWellHost(t)
 		h.own["teleport-update.timer"] = change
-		if is, types := h.state(t); is != decision.Idle || !slices.Contains(types, decision.TimerOff) {
+		link := filepath.Join(h.Machine.Host.Paths.UnitDir, "timers.target.wants/teleport-update.timer")
+		if how != "masked" {
+			must(t, os.Remove(link))
+		}
+		if is, types := h.state(t); is != decision.Idle || !slices.Equal(types, []decision.Type{decision.TimerOff}) {
 			t.Errorf("%s: the host is %s, by %v", how, is, types)
+		}
+		before := host.Exists(link)
+		must(t, h.repairUnits(t.Context()))
+		if host.Exists(link) != before {
+			t.Errorf("%s: a repair has changed that", how)
 		}
 	}
 }
