@@ -27,7 +27,10 @@ import (
 	"teleport-update/systemd"
 )
 
-func TestStatusHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", view.Status{}) }
+func TestStatusHasNamesInOneSpelling(t *testing.T) {
+	type fields view.Status // which does not write itself
+	golden.Tags(t, "json", fields{})
+}
 
 // Scripts read the one, people the other.
 func TestStatusKeepsItsForm(t *testing.T) {
@@ -357,6 +360,18 @@ func documented(t *testing.T, shown map[decision.Type]string) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", c.Type, c.Severity, c.Means, c.State)
 	}
 	fmt.Fprintf(&b, "| none | | the host is well: the agent runs what is linked, wanted and proven, by the unit that systemd has loaded and finds at the next boot, and the updater's last run ended well | `%s` |\n", decision.Idle)
+	var whole, partly []string
+	for _, c := range decision.Checks {
+		switch long, part := c.TakesLong(); {
+		case part:
+			partly = append(partly, "`"+string(c.Type)+"`")
+		case long:
+			whole = append(whole, "`"+string(c.Type)+"`")
+		}
+	}
+	fmt.Fprintf(&b, "\nOnly `status` and `verify` look for %s, and at all that makes %s: it takes too long for each run of the timer. A run may write `idle` into "+
+		"`/run/teleport-update/status.json` while `status` names one of these. Its metrics leave out what it did not look at.\n",
+		strings.Join(whole, ", "), strings.Join(partly, " or "))
 	const from = "the checks of installer/decision and the scenes of their test"
 	golden.Part(t, filepath.Join("..", "docs", "status.md"), from, b.String())
 	b.Reset()

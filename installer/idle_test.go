@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"teleport-update/installer/decision"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
@@ -301,7 +303,8 @@ func TestASettingHidesNoFault(t *testing.T) {
 	}
 }
 
-// A timer that a person disabled or masked is a setting with a line of its own.
+// A timer that a person disabled or masked is a setting with a line of its own, and no other. A command that
+// repairs the updater's units leaves it so.
 func TestATimerThatIsOffIsASetting(t *testing.T) {
 	for how, change := range map[string]func(*systemd.Unit){
 		"masked":               func(u *systemd.Unit) { u.LoadState, u.ActiveState = "masked", "inactive" },
@@ -310,8 +313,17 @@ func TestATimerThatIsOffIsASetting(t *testing.T) {
 	} {
 		h := newWellHost(t)
 		h.own["teleport-update.timer"] = change
-		if is, types := h.state(t); is != decision.Idle || !slices.Contains(types, decision.TimerOff) {
+		link := filepath.Join(h.Machine.Host.Paths.UnitDir, "timers.target.wants/teleport-update.timer")
+		if how != "masked" {
+			must(t, os.Remove(link))
+		}
+		if is, types := h.state(t); is != decision.Idle || !slices.Equal(types, []decision.Type{decision.TimerOff}) {
 			t.Errorf("%s: the host is %s, by %v", how, is, types)
+		}
+		before := host.Exists(link)
+		must(t, h.repairUnits(t.Context()))
+		if host.Exists(link) != before {
+			t.Errorf("%s: a repair has changed that", how)
 		}
 	}
 }
@@ -325,6 +337,48 @@ func TestAnAgentThatTheNextBootDoesNotStartIsNamed(t *testing.T) {
 		h.unit.UnitFileState = unitFile
 		if is, types := h.state(t); is != decision.Idle || slices.Contains(types, decision.AgentNotEnabled) != want {
 			t.Errorf("%s: the host is %s, by %v; want %s: %v", unitFile, is, types, decision.AgentNotEnabled, want)
+		}
+	}
+}
+
+// Runs of the timer do without what takes long, and their metrics have no sample of that: 0 is what was looked at and is
+// not so. The same holds of what could not be looked at.
+func TestMetricsHaveNoSampleOfWhatWasNotLookedAt(t *testing.T) {
+	const programs, recovery, loaded = "programs_closed", "recovery_broken", "unit_overruled"
+	for name, tc := range map[string]struct {
+		deep    bool
+		breaks  func(h *wellHost)
+		has     map[string]int // samples
+		without []string
+	}{
+		"a person asks":      {deep: true, has: map[string]int{programs: 0, recovery: 0, loaded: 0, "runs_fail": 0}},
+		"a run of the timer": {has: map[string]int{"runs_fail": 0, "agent_down": 0}, without: []string{programs, recovery, loaded, "companions_old"}},
+		"a run of the timer finds it": {breaks: func(h *wellHost) {
+			h.own["teleport-update-recover.service"] = func(u *systemd.Unit) { u.LoadState = "masked" }
+		}, has: map[string]int{recovery: 1}, without: []string{programs, loaded}},
+		"updates are off": {deep: true, breaks: func(h *wellHost) { h.config.Spec.Enabled = false },
+			has: map[string]int{"runs_fail": 0, "updates_disabled": 1}},
+	} {
+		h := newWellHost(t)
+		if tc.breaks != nil {
+			tc.breaks(h)
+		}
+		h.state(t)
+		s := h.survey()
+		r, err := h.report(t.Context(), s, StatusOptions{Offline: true}, tc.deep)
+		s.Close()
+		must(t, err)
+		var text strings.Builder
+		must(t, r.OpenMetrics(&text))
+		for condition, want := range tc.has {
+			if line := fmt.Sprintf("teleport_update_condition{type=%q} %d\n", condition, want); !strings.Contains(text.String(), line) {
+				t.Errorf("%s: want %s in\n%s", name, line, text.String())
+			}
+		}
+		for _, condition := range tc.without {
+			if strings.Contains(text.String(), fmt.Sprintf("{type=%q}", condition)) {
+				t.Errorf("%s: there is a sample of %s", name, condition)
+			}
 		}
 	}
 }

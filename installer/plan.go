@@ -7,6 +7,7 @@ import (
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/installer/transaction"
 	"teleport-update/installer/view"
 	"teleport-update/internal/failure"
@@ -16,13 +17,14 @@ import (
 
 // UpdatePlan is what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Plan, error) {
-	c, err := i.survey().Config()
+	s := i.survey()
+	c, err := s.Config()
 	if err != nil {
 		return view.Plan{}, err
 	}
 	switch {
 	case host.Exists(i.Machine.Host.Paths.Journal()):
-		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
+		return view.Plan{Nothing: describeOpen(s)}, nil
 	case !c.Spec.Enabled:
 		return view.Plan{Nothing: "updates are disabled"}, nil
 	case c.Spec.Pinned:
@@ -43,17 +45,34 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 	if d.Action == decision.Nothing {
 		return view.Plan{Nothing: d.Reason}, nil
 	}
-	return i.plan(ctx, c, spec, updateRequest(c, d, opts))
+	req := updateRequest(c, d, opts)
+	rules, err := i.ownerRules().policy(c)
+	if err == nil {
+		err = rules.Floors(d.Target, d.SHA256)
+	}
+	if err != nil {
+		return view.Plan{From: req.From.Short(), To: req.To.String()}, refusedByOwner(err)
+	}
+	return i.plan(ctx, c, spec, req)
+}
+
+// describeOpen says what is going on where a journal is.
+func describeOpen(s *survey.Survey) string {
+	if t, err := s.Transaction(); err == nil && t != nil && t.Running {
+		return t.Working
+	}
+	return "a transaction was cut off and would be closed first"
 }
 
 // RollbackPlan is what Rollback would do.
 func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (view.Plan, error) {
-	c, err := i.survey().Config()
+	s := i.survey()
+	c, err := s.Config()
 	if err != nil {
 		return view.Plan{}, err
 	}
 	if host.Exists(i.Machine.Host.Paths.Journal()) {
-		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
+		return view.Plan{Nothing: describeOpen(s)}, nil
 	}
 	req, tree, err := i.rollbackRequest(c, opts)
 	if err != nil {

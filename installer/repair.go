@@ -13,8 +13,7 @@ import (
 // it: links and unit (RFD 0169 §Runtime, enable step 14). The agent is not
 // restarted. It reports whether the version itself is whole; with thorough,
 // every file is checked against the manifest, and the updater's own units are put
-// right: that is for a person's command, for an operator who disabled the timer shall
-// not find it enabled again by a tick.
+// right, as a person's command does. A timer that somebody disabled stays so.
 func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (whole bool, err error) {
 	if c.Spec.ActiveVersion == "" {
 		return true, nil
@@ -66,7 +65,7 @@ func (i *Installer) repairUnits(ctx context.Context) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return i.installUnits(ctx)
+	return i.installUnits(ctx, false)
 }
 
 // fetchAgain brings back an active version that is damaged, and links what it

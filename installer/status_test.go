@@ -80,6 +80,7 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 			}
 			writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
 		},
+		"updates.yaml cannot be read": func(t *testing.T, i *Installer) { writeFile(t, i.Machine.Host.Paths.Config(), "{") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
@@ -96,6 +97,12 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 			var fields map[string]any
 			if err := json.Unmarshal(data, &fields); err != nil {
 				t.Fatal(err)
+			}
+			for _, field := range []string{"agent_updates_enabled", "pinned", "unproven", "last_skipped_backup"} {
+				unread := name == "updates.yaml cannot be read"
+				if is, ok := fields[field]; !ok || (is == nil) != unread {
+					t.Errorf("%s is %v", field, is)
+				}
 			}
 			for field, example := range rfdFields {
 				got, ok := fields[field]

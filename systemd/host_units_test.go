@@ -147,6 +147,26 @@ func TestHostUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	// And one that is disabled.
+	disable := exec.Command("systemctl", "disable", "--now", (Units{}).Timer())
+	if out, err := disable.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := install(units); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := conn.Unit(t.Context(), (Units{}).Timer()); err != nil || u.ActiveState != "inactive" || u.UnitFileState != "disabled" {
+		t.Errorf("%+v, %v; want a timer that is disabled", u, err)
+	}
+	units.EnableTimer = true
+	if err := install(units); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := conn.Unit(t.Context(), (Units{}).Timer()); err != nil || u.ActiveState != "active" || u.UnitFileState != "enabled" {
+		t.Errorf("%+v, %v; want a timer that is enabled again", u, err)
+	}
+	noTicks()
+
 	// Only an open journal makes the recovery run.
 	journal := root + "/data/versions/journal.json"
 	if err := os.MkdirAll(filepath.Dir(journal), 0o755); err != nil {

@@ -3,7 +3,7 @@ package systemd
 import "context"
 
 // StartTimer has systemd start the updater by its timer, see Units.Timer, and makes it
-// read the units where they changed. A timer that an administrator has masked stays so.
+// read the units where they changed. A timer that an administrator has masked or disabled stays so.
 func (c *Conn) StartTimer(ctx context.Context, name string, changed bool) error {
 	timer, err := c.Unit(ctx, name)
 	if err != nil {
@@ -18,7 +18,8 @@ func (c *Conn) StartTimer(ctx context.Context, name string, changed bool) error 
 			return err
 		}
 	}
-	if timer.LoadState == "masked" || timer.ActiveState == "active" && !changed {
+	off := timer.LoadState == "masked" || timer.UnitFileState == "disabled"
+	if off || timer.ActiveState == "active" && !changed {
 		return nil
 	}
 	return c.Start(ctx, name)

@@ -36,6 +36,9 @@ type Units struct {
 	// RecoveryOnly leaves service and timer out of it: those of their names are another
 	// updater's, see OthersTimer.
 	RecoveryOnly bool
+	// EnableTimer has Write enable a timer that somebody disabled. Without it such a timer stays as it
+	// is, and is no problem: Write enables only a timer whose unit was not there before.
+	EnableTimer bool
 }
 
 func (u Units) withDefaults() Units {
@@ -50,7 +53,7 @@ func (u Units) withDefaults() Units {
 	return u
 }
 
-// Write writes the units that no package brought, and enables all of them; systemd
+// Write writes the units that no package brought, and enables all of them, but for EnableTimer; systemd
 // has to be told, see Conn.StartTimer. What is in order already is not touched: it
 // reports whether anything was changed.
 //
@@ -161,6 +164,7 @@ type place struct {
 	present  []byte // what own holds; nil if there is none
 	foreign  bool   // and that is somebody else's
 	wants    string // the link that enables it; empty if nothing needs to
+	disabled bool   // somebody took that link away, and may have it so
 	above    string // the file of an administrator that systemd would use instead
 }
 
@@ -196,6 +200,10 @@ func (u Units) places() ([]place, error) {
 		}
 		if f.WantedBy != "" {
 			p.wants = filepath.Join(u.ConfigDir, f.WantedBy+".wants", f.Name)
+		}
+		if f.Name == u.Timer() && !u.EnableTimer && (p.packaged != "" || p.present != nil) {
+			_, err := os.Lstat(p.wants)
+			p.disabled = errors.Is(err, fs.ErrNotExist)
 		}
 		p.above = filepath.Join(u.ConfigDir, f.Name)
 		places = append(places, p)
@@ -269,8 +277,9 @@ func (p place) written() bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm() == 0o644 && bytes.Equal(p.present, p.Content)
 }
 
+// enabled reports whether the unit is enabled as far as it has to be.
 func (p place) enabled() bool {
-	if p.wants == "" {
+	if p.wants == "" || p.disabled {
 		return true
 	}
 	// Not by name: a package may have enabled it through /lib, a link to /usr/lib.

@@ -164,9 +164,9 @@ func TestInstallPutsRightWhatIsAmiss(t *testing.T) {
 		{"a file missing", func(t *testing.T, root string) {
 			os.Remove(root + "/unit dir/teleport-update.service")
 		}, "teleport-update.service is missing"},
-		{"not enabled", func(t *testing.T, root string) {
-			os.Remove(root + "/etc/timers.target.wants/teleport-update.timer")
-		}, "is not enabled"},
+		{"the recovery not enabled", func(t *testing.T, root string) {
+			os.Remove(root + "/etc/multi-user.target.wants/teleport-update-recover.service")
+		}, "teleport-update-recover.service is not enabled"},
 		{"enabled with another file", func(t *testing.T, root string) {
 			link := root + "/etc/timers.target.wants/teleport-update.timer"
 			os.Remove(link)
@@ -249,11 +249,46 @@ func TestAnAdministratorsUnitInFrontIsNamed(t *testing.T) {
 	}
 }
 
+// A timer that somebody disabled is a setting: it is no problem, and only enabling it brings the link back.
+func TestADisabledTimerStaysDisabled(t *testing.T) {
+	units, root := tempUnits(t)
+	if _, err := units.Write(); err != nil {
+		t.Fatal(err)
+	}
+	enabled := tree(t, root)
+	if err := os.Remove(root + "/etc/timers.target.wants/teleport-update.timer"); err != nil {
+		t.Fatal(err)
+	}
+	disabled := tree(t, root)
+	if problems := units.Problems(); problems != nil {
+		t.Errorf("problems: %q", problems)
+	}
+	// What else is wrong is repaired beside it.
+	writeFile(t, root+"/unit dir/teleport-update.timer", mark+"\n[Timer]\n")
+	if problems := units.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "teleport-update.timer is not as") {
+		t.Errorf("problems: %q", problems)
+	}
+	if _, err := units.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, root); !maps.Equal(got, disabled) {
+		t.Errorf("tree %q; want %q", got, disabled)
+	}
+	units.EnableTimer = true
+	if _, err := units.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, root); !maps.Equal(got, enabled) {
+		t.Errorf("tree %q; want %q", got, enabled)
+	}
+}
+
 func TestAPackagesUnitsAreOnlyEnabled(t *testing.T) {
 	dir := t.TempDir()
 	// The usual folders, because only for them a package's units are right. Nothing
 	// is written there: the package has all three.
-	units := Units{Binary: "/usr/bin/teleport-update", ConfigDir: dir + "/etc", PackageDirs: []string{dir + "/none", dir + "/package"}}
+	units := Units{Binary: "/usr/bin/teleport-update", ConfigDir: dir + "/etc", PackageDirs: []string{dir + "/none", dir + "/package"},
+		EnableTimer: true}
 	files, err := units.Files()
 	if err != nil {
 		t.Fatal(err)

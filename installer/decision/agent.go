@@ -29,7 +29,7 @@ func agentFaults() []Check {
 		{LinksBroken, Fault, NeedsAttention, "links and units", "a link or the agent's unit file is missing, or is not the active version's",
 			settled | active, linksBroken},
 		{UnitOverruled, Fault, NeedsAttention, "agent's unit", "systemd has loaded another unit for the agent, or an older text " +
-			"of it, or could not start the agent again by the unit that it has", settled | active, unitOverruled},
+			"of it, or could not start the agent again by the unit that it has", settled | active | partly, unitOverruled},
 		{AgentOtherVersion, Fault, NeedsAttention, "agent", "the agent runs another version than the linked one", settled | active,
 			agentOtherVersion},
 		{BelowMinimum, Fault, NeedsAttention, "policy", "the active version is below the policy's minimum, withdrawn, or not the " +

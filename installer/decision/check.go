@@ -83,7 +83,17 @@ const (
 	follows                   // and the version follows the cluster
 	deep                      // a person asks: it takes too long for each run of the timer
 	readable                  // updates.yaml can be read
+	partly                    // always: a part of it is looked at only if a person asks
 )
+
+// rulesOut reports whether what holds says that a check which it does not have asked would find nothing: it is
+// about an active version, or about updates that are on, and there are none.
+func (c Check) rulesOut(holds when) bool {
+	return holds&readable != 0 && c.asked&^holds&(active|enabled|follows) != 0
+}
+
+// TakesLong reports whether a check is asked in whole only if a person asks, and whether a part of it is asked always.
+func (c Check) TakesLong() (long, part bool) { return c.asked&(deep|partly) != 0, c.asked&partly != 0 }
 
 // Question is what is asked of a survey, and what find says.
 type Question struct {
@@ -127,6 +137,9 @@ type Verdict struct {
 	Explanation string
 	Conditions  []Condition // the gravest first, never nil
 	Asked       []string    // subjects of faults that were looked for
+	// NotKnown are checks that were not asked, or not in whole, or could not look, and found nothing: what they
+	// are about may hold nevertheless.
+	NotKnown []Type
 	// NotSeen is what could not be looked at, with a line for each subject; Conditions have each reason once.
 	NotSeen []Condition
 }

@@ -20,25 +20,39 @@ func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
 	holds := h.situation()
 	f := &finder{}
 	var asked []string
+	var notKnown []Type
 	for _, check := range Checks {
-		if check.find == nil || check.asked&^holds != 0 {
+		if check.find == nil {
+			continue
+		}
+		if check.asked&^holds != 0 {
+			if !check.rulesOut(holds) {
+				notKnown = append(notKnown, check.Type)
+			}
 			continue
 		}
 		f.check = check
+		before := len(f.all)
 		if check.Severity == Fault && !slices.Contains(asked, check.Subject) {
 			asked = append(asked, check.Subject)
 		}
-		if err := check.find(h, f); err != nil {
+		err := check.find(h, f)
+		found := len(f.all) > before
+		if err != nil {
 			f.blind(check.Subject, err)
+		}
+		if long, _ := check.TakesLong(); !found && (err != nil || long && !h.Deep) {
+			notKnown = append(notKnown, check.Type)
 		}
 	}
 	v := SumUp(f.all)
-	v.Asked, v.NotSeen = asked, f.notSeen
+	v.Asked, v.NotSeen, v.NotKnown = asked, f.notSeen, notKnown
 	return v
 }
 
 // situation looks at what decides which checks apply.
 func (h *facts) situation() (holds when) {
+	holds = partly
 	var err error
 	if h.c, err = h.Config(); err == nil {
 		holds |= readable

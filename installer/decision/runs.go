@@ -28,7 +28,7 @@ func runFaults() []Check {
 		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit is not mounted yet when systemd reads " +
 			"its units at boot: there will be no agent", settled | active, unitsLate},
 		{RecoveryBroken, Fault, NeedsAttention, "recovery", "the recovery at boot, which repairs what a power cut left, cannot do its work",
-			settled | active, recoveryBroken},
+			settled | active | partly, recoveryBroken},
 		{UpdaterBroken, Fault, NeedsAttention, "updater's units", "the updater's own units are not as they should be",
 			settled | enabled | active, updaterBroken},
 		{TimerStopped, Fault, NeedsAttention, "timer", "the updater's timer is stopped, failed or missing: no run starts by itself",

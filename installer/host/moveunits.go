@@ -98,7 +98,9 @@ func (h *Host) copyUnits(from string) error {
 			return err
 		}
 	}
-	if _, err := h.OwnUnits().Write(); err != nil {
+	own := h.OwnUnits()
+	own.EnableTimer = true // `enable` moves units
+	if _, err := own.Write(); err != nil {
 		return err
 	}
 	links, err := old.EnabledBy()

@@ -36,10 +36,11 @@ func (h *Host) OwnUnits() systemd.Units {
 }
 
 // InstallUnits makes sure that the timer and the recovery exist and are enabled,
-// durably: a transaction counts on the recovery. It reports whether there were none
-// before.
-func (h *Host) InstallUnits(ctx context.Context, timer Timer) (fresh bool, err error) {
+// durably: a transaction counts on the recovery. A timer that somebody disabled stays
+// so, unless enableTimer. It reports whether there were no units before.
+func (h *Host) InstallUnits(ctx context.Context, timer Timer, enableTimer bool) (fresh bool, err error) {
 	u := h.OwnUnits()
+	u.EnableTimer = enableTimer
 	fresh = !u.Present()
 	hadCopy := Exists(h.Paths.Updater())
 	if !u.Packaged() && !h.hasCopy() {

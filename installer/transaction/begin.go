@@ -36,7 +36,7 @@ func (t *advancing) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	j.OwnUnits.Fresh, err = t.t.m.Host.InstallUnits(ctx, t.t.agent)
+	j.OwnUnits.Fresh, err = t.t.m.Host.InstallUnits(ctx, t.t.agent, t.req.Kind == Enable)
 	if err == nil {
 		err = p.Ask(ctx, t.req.config, t.req.Request, Change|Now|OwnUnits|begins)
 	}

@@ -67,6 +67,29 @@ func TestAFirstEnableTakesOverWhatRunsOrLeavesIt(t *testing.T) {
 	}
 }
 
+// The timer that it leaves is enabled, also if one before it was cut off between the timer's unit and what
+// enables that, as if somebody had disabled it. Other transactions leave a timer that is disabled so.
+func TestAnEnableEnablesTheTimer(t *testing.T) {
+	for _, kind := range []Kind{Enable, Update} {
+		m := firstEnable(t, holds)
+		request := m.firstRequest()
+		if kind != Enable {
+			m = upgrade(t, two(holds))
+			request = m.request(kind)
+		}
+		_, err := m.Host.InstallUnits(t.Context(), m, true)
+		must(t, err)
+		link := filepath.Join(m.Host.Paths.UnitDir, "timers.target.wants/teleport-update.timer")
+		must(t, os.Remove(link))
+		if err, _ := m.runs(func() error { return m.transact(t.Context(), request) }); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if enabled := host.Exists(link); enabled != (kind == Enable) {
+			t.Errorf("%s: the timer is enabled: %t", kind, enabled)
+		}
+	}
+}
+
 // Cut off at any call, it is closed by the next boot and its first run, or by the next run.
 func TestAFirstEnableThatIsCutOff(t *testing.T) {
 	some := sampled{every: 13}

@@ -147,7 +147,7 @@ func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 	m := newHost(t, from, to, all)
 	m.enable()
 	m.readUnits()
-	_, err := m.Host.InstallUnits(t.Context(), m)
+	_, err := m.Host.InstallUnits(t.Context(), m, true)
 	must(t, err)
 	m.launch()
 	m.calls = nil

@@ -23,13 +23,18 @@ func (r Status) OpenMetrics(w io.Writer) error {
 	}
 	m.family("teleport_update_condition", "What status has in conditions: 1 for each that is so.")
 	for _, t := range decision.Checks {
+		if slices.Contains(r.notKnown, t.Type) {
+			continue
+		}
 		is := slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == t.Type })
 		m.sample("teleport_update_condition", boolean(is), "type", string(t.Type))
 	}
 	m.family("teleport_update_versions_info", "Versions that are linked, wanted, and run by the agent.")
 	m.sample("teleport_update_versions_info", "1", "installed", textOr(r.VersionInstalled, ""), "desired", textOr(r.VersionDesired, ""),
 		"running", textOr(r.Agent.Version, ""), "previous", textOr(r.VersionPrevious, ""))
-	m.gauge("teleport_update_enabled", "Whether updates are enabled.", boolean(r.UpdatesEnabled))
+	if !r.unread {
+		m.gauge("teleport_update_enabled", "Whether updates are enabled.", boolean(r.UpdatesEnabled))
+	}
 	if r.Agent.ActiveState != nil {
 		m.gauge("teleport_update_agent_running", "Whether the agent's unit is active, and no condition says that the agent is down.",
 			boolean(*r.Agent.ActiveState == "active" && !r.has(decision.AgentDown)))

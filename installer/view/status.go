@@ -4,6 +4,8 @@
 package view
 
 import (
+	"bytes"
+	"encoding/json"
 	"time"
 
 	"teleport-update/installer/decision"
@@ -61,8 +63,29 @@ type Status struct {
 	Failing    *FailingReport       `json:"failing"`
 	Unstable   *state.Unstable      `json:"unstable"`
 
-	unread bool      // updates.yaml cannot be read
-	now    time.Time // of the report, for times that are told from there
+	unread   bool            // updates.yaml cannot be read
+	notKnown []decision.Type // checks of which nobody knows whether they would find something
+	now      time.Time       // of the report, for times that are told from there
+}
+
+// MarshalJSON has null for what only updates.yaml says, if it cannot be read.
+func (r Status) MarshalJSON() ([]byte, error) {
+	type status Status // which has no such method
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false) // the caller's encoder says that
+	var form any = status(r)
+	if r.unread {
+		form = struct {
+			status
+			UpdatesEnabled *bool `json:"agent_updates_enabled"`
+			Pinned         *bool `json:"pinned"`
+			Unproven       *bool `json:"unproven"`
+			SkippedBackup  *bool `json:"last_skipped_backup"`
+		}{status: status(r)}
+	}
+	err := enc.Encode(form)
+	return text.Bytes(), err
 }
 
 // FailingReport is about runs of the timer that fail.
@@ -128,7 +151,7 @@ func Of(m Reported) Status {
 	c, unread := s.Config() // which is a condition
 	ticks, d := s.Ticks(), m.Desired
 	r := Status{
-		SchemaVersion: StatusSchema, now: s.Now(), unread: unread != nil,
+		SchemaVersion: StatusSchema, now: s.Now(), unread: unread != nil, notKnown: m.Verdict.NotKnown,
 
 		VersionInstalled: Known(c.Spec.ActiveVersion), EditionInstalled: Known(string(c.Status.ActiveEdition)),
 		VersionPrevious: Known(c.Status.PreviousVersion), EditionPrevious: Known(string(c.Status.PreviousEdition)),

@@ -17,7 +17,7 @@ type Summary struct {
 	VersionDesired   *string          `json:"agent_version_desired"`
 	VersionRunning   *string          `json:"agent_version_running"`
 	AgentState       *string          `json:"agent_active_state"`
-	UpdatesEnabled   bool             `json:"agent_updates_enabled"`
+	UpdatesEnabled   *bool            `json:"agent_updates_enabled"`
 	LastAttempt      *time.Time       `json:"last_attempt_at"`
 	LastResult       *string          `json:"last_result"`
 	LastSuccess      *time.Time       `json:"last_success_at"`
@@ -35,9 +35,12 @@ type ShortCondition struct {
 func (r Status) Summary(now time.Time) Summary {
 	s := Summary{
 		SchemaVersion: StatusSchema, WrittenAt: now, State: r.State, VersionInstalled: r.VersionInstalled, VersionDesired: r.VersionDesired,
-		VersionRunning: r.Agent.Version, AgentState: r.Agent.ActiveState, UpdatesEnabled: r.UpdatesEnabled,
+		VersionRunning: r.Agent.Version, AgentState: r.Agent.ActiveState,
 		LastAttempt: r.UpdateTimeLast, LastResult: r.LastResult, LastSuccess: r.LastSuccess, JitterUntil: r.JitterUntil,
 		Conditions: []ShortCondition{},
+	}
+	if !r.unread {
+		s.UpdatesEnabled = &r.UpdatesEnabled
 	}
 	for _, c := range r.Conditions {
 		s.Conditions = append(s.Conditions, ShortCondition{c.Type, c.Since})

@@ -57,13 +57,20 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 
 	// Where there are no more ticks, a person has to say it.
 	s.Must("systemctl", "disable", "--now", "teleport-update.timer")
-	s.Must("rm", "/usr/local/lib/systemd/system/teleport-update-recover.service")
-	s.Fails(1, "3 of ", updater, "verify")
-	s.Must(updater, "update")
-	s.Must(updater, "verify")
-	if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {
-		t.Errorf("the timer is %s after `update`", got)
+	if out := s.Must(updater, "verify"); !strings.Contains(out, "the updater's timer is disabled") {
+		t.Errorf("a timer that is disabled is a setting; verify prints:\n%s", out)
 	}
+	s.Must("rm", "/usr/local/lib/systemd/system/teleport-update-recover.service")
+	s.Fails(1, "2 of ", updater, "verify")
+	timer := func(after, state string) {
+		s.Must(updater, after)
+		s.Must(updater, "verify")
+		if got := s.Show("teleport-update.timer", "ActiveState"); got != state {
+			t.Errorf("the timer is %s after %s; want %s", got, after, state)
+		}
+	}
+	timer("update", "inactive")
+	timer("enable", "active")
 }
 
 func TestVerifyNamesADamagedFile(t *testing.T) {
