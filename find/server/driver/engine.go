@@ -26,7 +26,7 @@ const (
 	// faster.
 	tickAttempts = 3
 	// EngineName is who makes the engine's changes, in the history.
-	EngineName = "engine"
+	EngineName = answers.EngineName
 )
 
 // Options are the parts of an Engine.
