@@ -24,8 +24,8 @@ const maxDecisions = 1000
 // what people can undo.
 type decisions []store.HistoryEntry
 
-func (s *Stored) decisions(ctx context.Context) (decisions, error) {
-	return s.opts.Store.History(ctx, maxDecisions)
+func decisionsIn(ctx context.Context, s store.Store) (decisions, error) {
+	return s.History(ctx, maxDecisions)
 }
 
 // asOf is what a decision is later than.
@@ -61,27 +61,3 @@ func (d decisions) ordered(since asOf, group string) bool {
 }
 
 func isOfPeople(e store.HistoryEntry) bool { return e.Who != EngineName && e.Who != storeName }
-
-// stillHalted is a rollout with the halts that another one, before, had of its groups, if the rollout now lacks them and nobody
-// has let the group go on: by an order, or because it has left the trial of the halt. Halts of another rollout are of no
-// trial of this one: only people end them. It is for the brake.
-func (d decisions) stillHalted(before, now *rollout.Rollout, read store.Revision) *rollout.Rollout {
-	with := now.Clone()
-	for i := range with.Status.Groups {
-		g := &with.Status.Groups[i]
-		at := slices.IndexFunc(before.Status.Groups, func(l rollout.GroupStatus) bool { return l.Name == g.Name })
-		if g.Halted != nil || at < 0 || before.Status.Groups[at].Halted == nil {
-			g.Halted = nil
-			continue
-		}
-		halted := before.Status.Groups[at]
-		if !isSame(before, now) {
-			halted.StartTime = time.Time{}
-		}
-		if heldHaltOf(&halted).isOver(g) || d.ordered(asOf{read, now.Status.StartTime}, g.Name) {
-			continue
-		}
-		with.Status.Groups[i] = halted
-	}
-	return with
-}

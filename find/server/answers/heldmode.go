@@ -97,7 +97,7 @@ func (s *Stored) writeHeld(ctx context.Context, held *heldMode, since *asOf) (de
 		return false, nil
 	}
 	if since != nil {
-		d, err := s.decisions(ctx)
+		d, err := decisionsIn(ctx, s.opts.Store)
 		if err != nil || d.setMode(*since, rollout.KindConfig, rollout.KindVersion) {
 			return err == nil, err
 		}

@@ -55,7 +55,7 @@ func (s *Stored) holdLost(ctx context.Context, now *rollout.Rollout) error {
 	target := targetOf(now)
 	isAgain := func(l lostRollout) bool { return l.Spec.TargetVersion == target }
 	if slices.ContainsFunc(s.lost, isAgain) {
-		d, err := s.decisions(ctx)
+		d, err := decisionsIn(ctx, s.opts.Store)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *Stored) holdLost(ctx context.Context, now *rollout.Rollout) error {
 			if !isAgain(l) {
 				continue
 			}
-			if more := s.brake.hold(d.stillHalted(l.Rollout, now, l.read)); len(more) > 0 {
+			if more := s.brake.hold(stillHalted(l.Rollout, now, d, l.read)); len(more) > 0 {
 				s.opts.Log.Error("a failover has lost a rollout with its halts, and its version is given again: groups stay halted until "+
 					"somebody retries them", "agent_version", target, "groups", more)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
@@ -15,7 +16,7 @@ import (
 // the engine halts the groups again, and nobody would suspend the rollout again. Both are written like what could not be
 // written. It is for the first resources that are read of a store: what changes in it later, people have changed.
 func (s *Stored) keepStopped(ctx context.Context, before, now Resources, at moment) error {
-	d, err := s.decisions(ctx)
+	d, err := decisionsIn(ctx, s.opts.Store)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (s *Stored) keepStopped(ctx context.Context, before, now Resources, at mome
 		if !hasHalts(r) || !isSame(r, now.Rollout) {
 			continue
 		}
-		if more := s.brake.hold(d.stillHalted(r, now.Rollout, s.last.at)); len(more) > 0 {
+		if more := s.brake.hold(stillHalted(r, now.Rollout, d, s.last.at)); len(more) > 0 {
 			s.opts.Log.Error("the store is older than it was, and its rollout goes on: groups stay halted", "groups", more)
 		}
 	}
@@ -95,6 +96,30 @@ func (s *Stored) keepLeft(before, now *rollout.Rollout) {
 
 func isSame(a, b *rollout.Rollout) bool {
 	return a != nil && b != nil && a.Spec.TargetVersion == b.Spec.TargetVersion && a.Status.StartTime.Equal(b.Status.StartTime)
+}
+
+// stillHalted is a rollout with the halts that another one, before, had of its groups, if the rollout now lacks them and nobody
+// has let the group go on: by an order, or because it has left the trial of the halt. Halts of another rollout are of no
+// trial of this one: only people end them. It is for the brake.
+func stillHalted(before, now *rollout.Rollout, d decisions, read store.Revision) *rollout.Rollout {
+	with := now.Clone()
+	for i := range with.Status.Groups {
+		g := &with.Status.Groups[i]
+		at := slices.IndexFunc(before.Status.Groups, func(l rollout.GroupStatus) bool { return l.Name == g.Name })
+		if g.Halted != nil || at < 0 || before.Status.Groups[at].Halted == nil {
+			g.Halted = nil
+			continue
+		}
+		halted := before.Status.Groups[at]
+		if !isSame(before, now) {
+			halted.StartTime = time.Time{}
+		}
+		if heldHaltOf(&halted).isOver(g) || d.ordered(asOf{read, now.Status.StartTime}, g.Name) {
+			continue
+		}
+		with.Status.Groups[i] = halted
+	}
+	return with
 }
 
 // agentsMode is the more restrictive one of the modes that people have set; empty for none.
