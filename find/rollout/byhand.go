@@ -273,7 +273,7 @@ func retryMessage(failed int) string {
 
 func (s *step) retry() {
 	if s.g.State == Unstarted {
-		s.move(Unstarted, ManualRetry, func(s *step) { s.g.Halted = nil })
+		s.move(Unstarted, ManualRetry, func(s *step) { s.g.Halted, s.g.RetryTime = nil, s.now })
 		return
 	}
 	windowEnd, failed := s.g.WindowEnd, s.n.Failed

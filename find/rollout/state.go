@@ -54,7 +54,7 @@ type GroupStatus struct {
 	// StartTime is when it started, canaries first; at a retry it starts again.
 	StartTime time.Time `json:"start_time,omitzero" yaml:"start_time,omitempty"`
 	DoneTime  time.Time `json:"done_time,omitzero" yaml:"done_time,omitempty"`
-	// RetryTime is when somebody had it try again: hosts on which the version failed
+	// RetryTime is when somebody had it try again, or start although it had been halted: hosts on which the version failed
 	// before lift their back-off, once for each value.
 	RetryTime time.Time `json:"retry_time,omitzero" yaml:"retry_time,omitempty"`
 	// WindowEnd is when hosts are no longer told to update; time-based only.

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
 )
@@ -146,5 +149,39 @@ func TestAnOlderStoreKeepsAModeThatStops(t *testing.T) {
 				t.Errorf("hosts are told %+v, and %q is held", s.AnswerTo(rollout.Query{}), held)
 			}
 		})
+	}
+}
+
+// goneAfter is a store that goes away once it has acknowledged a change of the rollout.
+type goneAfter struct{ *awayStore }
+
+func (s goneAfter) Commit(ctx context.Context, c store.Change) ([]store.Revision, error) {
+	revisions, err := s.awayStore.Commit(ctx, c)
+	if err == nil && slices.ContainsFunc(c.Writes, func(w store.Write) bool { return w.Key == rollout.KindRollout }) {
+		s.away.Store(true)
+	}
+	return revisions, err
+}
+
+// A halt is acknowledged, and the database is lost with it before anybody has read it.
+func TestAHaltThatNobodyHasReadOutlivesAFailover(t *testing.T) {
+	w, r, _, _ := braking(t)
+	standby := copyStore(t, w.path)
+	away := &awayStore{Store: w.other}
+	s := r.again(goneAfter{away})
+	s.says(0, "dev", "17.2.0", func(b *find.Heartbeat) { failedAt("17.2.1", "it broke")(b) })
+	s.engine.Tick(t.Context())
+	if held := s.stored.Held(); !away.away.Load() || s.told() || r.states() != "active!" || len(held) > 0 {
+		t.Fatalf("hosts are told to update: %t; the group is %s; %q is held\n%s", s.told(), r.states(), held, w.log.String())
+	}
+	w.failOver(standby)
+	away.away.Store(false)
+	if err := s.stored.Refresh(t.Context()); err != nil || s.told() {
+		t.Errorf("%v; hosts are told to update: %t\n%s", err, s.told(), w.log.String())
+	}
+	s.engine.Tick(t.Context())
+	away.away.Store(false)
+	if s.stored.Refresh(t.Context()); r.states() != "active!" || s.told() {
+		t.Errorf("the group is %s", r.states())
 	}
 }

@@ -402,11 +402,10 @@ func (m *model) order(verb, to string, g *group, members []*knownHost, force boo
 // retry begins another trial: the group starts again with the hosts that are there. One
 // that has not started waits for its turn again.
 func (m *model) retry(g *group, n tally, pick picker) {
-	g.halted = ""
+	g.halted, g.retried = "", m.now
 	if g.state == unstarted {
 		return
 	}
-	g.retried = m.now
 	m.start(g, n, pick, g.want.canaries > 0)
 }
 

@@ -169,7 +169,7 @@ func (c *changeSet) commit(ctx context.Context, to store.Store, of store.Identit
 		return nil
 	}
 	if len(c.words) > 0 {
-		audit.What += ": " + strings.Join(c.words, "; ")
+		audit.What = applied + strings.Join(c.words, "; ")
 	}
 	revisions, err := to.Commit(ctx, store.Change{Writes: c.writes, Audit: audit, Of: of})
 	if err != nil {

@@ -27,6 +27,29 @@ func (s *Stored) HoldHalts(r *rollout.Rollout) {
 	}
 }
 
+// KeepHalts has hosts answered by the halts of a rollout that the store has acknowledged, until it is read again: it may have
+// lost them by then.
+func (s *Stored) KeepHalts(r *rollout.Rollout) {
+	if s.brake.holdWritten(r) {
+		s.remake()
+	}
+}
+
+func (b *brake) holdWritten(r *rollout.Rollout) (more bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, group := range b.halts.hold(r) {
+		held := b.halts.of[group]
+		held.written = true
+		b.halts.of[group] = held
+		more = true
+	}
+	if more {
+		b.changes++
+	}
+	return more
+}
+
 // hold keeps the halts of a rollout, and returns the groups of those that were not held before.
 func (b *brake) hold(r *rollout.Rollout) (more []string) {
 	b.mu.Lock()

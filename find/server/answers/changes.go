@@ -2,10 +2,14 @@ package answers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"teleport-update/find/rollout"
 )
+
+// applied is what the words of a change come after, in the history.
+const applied = "apply: "
 
 // changed says in a line what becomes of a resource, for the history: modes, versions and the schedule by their
 // values, and what else there is by its path. before is nil if there was none.
@@ -52,6 +56,14 @@ func changed(before, after rollout.Resource) string {
 		value("mode", old.Spec.Agents.Mode, after.Spec.Agents.Mode)
 	}
 	return strings.Join(words, ", ")
+}
+
+// saysMode reports whether a record of the history, of an apply, names another mode, as changed does.
+func saysMode(what string) bool {
+	words, is := strings.CutPrefix(what, applied)
+	return is && slices.ContainsFunc(strings.FieldsFunc(words, func(r rune) bool { return r == ',' || r == ';' }), func(word string) bool {
+		return strings.HasPrefix(strings.TrimSpace(word), "mode ")
+	})
 }
 
 func joined(kinds []rollout.NoticeKind) string {

@@ -20,10 +20,11 @@ type heldHalts struct {
 type heldHalt struct {
 	rollout.Halted
 	begun, retried time.Time // StartTime and RetryTime of the group; zero of one that has not started
+	written        bool      // the store has acknowledged it, and has not been read since
 }
 
 func heldHaltOf(g *rollout.GroupStatus) heldHalt {
-	return heldHalt{*g.Halted, g.StartTime, g.RetryTime}
+	return heldHalt{Halted: *g.Halted, begun: g.StartTime, retried: g.RetryTime}
 }
 
 // isOver reports whether the group of the store has left the trial that was halted, or people have moved it since: the halt
@@ -42,8 +43,11 @@ func (h heldHalt) isOver(g *rollout.GroupStatus) bool {
 
 func isByHand(r rollout.Reason) bool { return strings.HasPrefix(string(r), "manual_") }
 
-// groups are the names of the groups, sorted.
-func (h *heldHalts) groups() []string { return slices.Sorted(maps.Keys(h.of)) }
+// groups are the names of the groups of which nobody knows that the halt is written, sorted.
+func (h *heldHalts) groups() []string {
+	names := slices.Sorted(maps.Keys(h.of))
+	return slices.DeleteFunc(names, func(name string) bool { return h.of[name].written })
+}
 
 // isOf reports whether the halts are of a rollout, which may be nil.
 func (h *heldHalts) isOf(r *rollout.Rollout) bool {
@@ -121,6 +125,8 @@ func (h *heldHalts) settle(r *rollout.Rollout) (written, over []string) {
 		switch {
 		case !is:
 			continue
+		case held.written && (g.Halted != nil || held.isOver(g)):
+			// which was to be expected
 		case g.Halted != nil:
 			written = append(written, g.Name)
 		case held.isOver(g):

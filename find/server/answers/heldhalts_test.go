@@ -43,6 +43,13 @@ func TestWhatEndsAHaltThatIsHeld(t *testing.T) {
 				g.State, g.StartTime = rollout.Active, halted.Add(time.Second)
 			},
 		},
+		"it had not started, and people had it wait for its turn, which has come": {
+			held: func(g *rollout.GroupStatus) { g.State, g.StartTime = rollout.Unstarted, time.Time{} },
+			now: func(g *rollout.GroupStatus) {
+				g.State, g.StartTime, g.RetryTime = rollout.Active, halted.Add(time.Hour), halted.Add(time.Second)
+			},
+			over: true,
+		},
 		"it had not started, and people had it wait for its turn": {
 			held: func(g *rollout.GroupStatus) { g.State, g.StartTime = rollout.Unstarted, time.Time{} },
 			now: func(g *rollout.GroupStatus) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/parts"
@@ -16,10 +17,14 @@ type heldMode struct {
 	mode      rollout.Mode
 	who, why  string
 	unwritten error // why it is not written
+	since     *asOf // what people change later counts; nil if nobody can have changed it yet
 }
 
+// clocksApart is what the clocks of two servers that decide may differ by.
+const clocksApart = 10 * time.Second
+
 // HoldMode has this server tell nobody to update, as people want it, though the store cannot be written: why. The mode is
-// written as soon as that is possible, if none was applied since.
+// written as soon as that is possible, if people have not set another one since, by whichever server.
 func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Audit) error {
 	if mode != rollout.Suspended && mode != rollout.Disabled {
 		return parts.Refuse(fmt.Errorf("%s is no mode that stops updates", mode))
@@ -36,8 +41,10 @@ func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Au
 	case written:
 		return nil
 	}
+	since := &asOf{read: s.lastRead(), from: s.opts.Clock().Add(clocksApart)}
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
+	held.since = since
 	if unmade != nil {
 		return fmt.Errorf("the mode %s is neither in force (%w) nor written: %w", mode, unmade, held.unwritten)
 	}
@@ -50,11 +57,13 @@ func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Au
 func (s *Stored) writeMode(ctx context.Context) (written bool) {
 	s.brake.mu.Lock()
 	held := s.brake.mode
-	s.brake.mu.Unlock()
 	if held == nil {
+		s.brake.mu.Unlock()
 		return true
 	}
-	err := s.writeHeld(ctx, held)
+	since := held.since
+	s.brake.mu.Unlock()
+	decided, err := s.writeHeld(ctx, held, since)
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
 	if s.brake.mode != held {
@@ -65,35 +74,43 @@ func (s *Stored) writeMode(ctx context.Context) (written bool) {
 	}
 	s.brake.mode = nil
 	s.brake.changes++
-	s.opts.Log.Info("the mode that was in force on this server only is written", "mode", held.mode)
+	if decided {
+		s.opts.Log.Warn("people have set another mode since: the one that was in force on this server only is dropped", "mode", held.mode,
+			"by", held.who)
+	} else {
+		s.opts.Log.Info("the mode that was in force on this server only is written", "mode", held.mode)
+	}
 	return true
 }
 
-func (s *Stored) writeHeld(ctx context.Context, held *heldMode) error {
-	items, err := ReadItems(ctx, s.opts.Store)
+// writeHeld writes a mode, unless people have decided since that another one holds.
+func (s *Stored) writeHeld(ctx context.Context, held *heldMode, since *asOf) (decided bool, err error) {
+	now, err := ReadResources(ctx, s.opts.Store)
 	if err != nil {
-		return err
-	}
-	now, err := ParseResources(items)
-	if err != nil {
-		return err
+		return false, err
 	}
 	config := now.Config
 	if config == nil {
 		config = rollout.NewConfig()
 	}
 	if stricter(config.Spec.Agents.Mode, held.mode) == config.Spec.Agents.Mode {
-		return nil
+		return false, nil
+	}
+	if since != nil {
+		d, err := decisionsIn(ctx, s.opts.Store)
+		if err != nil || d.setMode(*since, rollout.KindConfig, rollout.KindVersion) {
+			return err == nil, err
+		}
 	}
 	config.Spec.Agents.Mode = held.mode
 	value, err := stored(config)
 	if err != nil {
-		return err
+		return false, err
 	}
 	write := store.Write{Key: rollout.KindConfig, Value: value, Based: now.Revisions[rollout.KindConfig]}
-	audit := store.Audit{Time: s.opts.Clock(), Who: held.who, What: "apply: mode " + string(held.mode), Why: held.why}
+	audit := store.Audit{Time: s.opts.Clock(), Who: held.who, What: applied + "mode " + string(held.mode), Why: held.why}
 	_, err = s.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{write}, Audit: audit})
-	return err
+	return false, err
 }
 
 // stricter returns the more restrictive of two modes; the first if they are the same.

@@ -58,3 +58,30 @@ func TestAModeThatIsNotInTheAnswersIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// Whether a record of the history sets another mode is read from what changed writes.
+func TestARecordThatSetsAMode(t *testing.T) {
+	config := func(mode rollout.Mode, days ...rollout.Day) *rollout.Config {
+		c := rollout.NewConfig()
+		c.Spec.Agents.Mode = mode
+		if len(days) > 0 {
+			c.Spec.Agents.Schedules.Regular = []rollout.Group{{Name: "mode x", Days: days}}
+		}
+		return c
+	}
+	for _, tc := range []struct {
+		before, after *rollout.Config
+		sets          bool
+	}{
+		{config(rollout.Enabled), config(rollout.Suspended), true},
+		{config(rollout.Suspended), config(rollout.Enabled, "Mon"), true},
+		{config(""), config(rollout.Enabled), true},
+		{config(rollout.Enabled), config(""), true},
+		{config(rollout.Enabled), config(rollout.Enabled, "Mon"), false},
+	} {
+		what := applied + "target 1.0.0 → 2.0.0; " + changed(tc.before, tc.after)
+		if got := saysMode(what); got != tc.sets {
+			t.Errorf("%q sets a mode: %t", what, got)
+		}
+	}
+}

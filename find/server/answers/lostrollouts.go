@@ -3,7 +3,6 @@ package answers
 import (
 	"context"
 	"slices"
-	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
@@ -13,83 +12,65 @@ import (
 // The engine or people begin it again, and nobody has decided anything about its halts.
 type lostRollout struct {
 	*rollout.Rollout
-	instead rollout.Semver // the target of the store that has lost it; empty for none
+	read    store.Revision          // the last one that was read before
+	instead map[rollout.Semver]bool // targets that the store had instead, after this failover or a later one
 }
 
-// clocksApart is more than the clocks of two servers differ by that both step a rollout.
-const clocksApart = time.Minute
-
-// keepLost keeps those of the rollouts with halts that the store has lost as a whole.
-func (s *Stored) keepLost(ctx context.Context, known []*rollout.Rollout, now Resources, at moment) error {
-	known = slices.DeleteFunc(slices.Clone(known), func(r *rollout.Rollout) bool { return !hasHalts(r) || isSame(r, now.Rollout) })
-	if len(known) == 0 {
-		return nil
-	}
-	history, err := s.opts.Store.History(ctx, maxFollows)
-	if err != nil {
-		return err
-	}
+// keepLost keeps those of the rollouts with halts that the store has lost as a whole. Without a record of the failover nobody
+// knows: they count as lost.
+func (s *Stored) keepLost(known []*rollout.Rollout, now Resources, at moment, d decisions) {
 	for _, r := range known {
-		if isKept(store.Revision(r.Metadata.Revision), at.at, history) {
+		if !hasHalts(r) || isSame(r, now.Rollout) {
+			continue
+		}
+		// A standby that was promoted, and has made no change since, is in the epoch of before.
+		written := store.Revision(r.Metadata.Revision)
+		if epochOf(at.at) == epochOf(written) && written <= at.at || d.kept(written) {
 			continue
 		}
 		s.left = slices.DeleteFunc(s.left, func(l *rollout.Rollout) bool { return isSame(l, r) })
 		s.lost = slices.DeleteFunc(s.lost, func(l lostRollout) bool { return isSame(l.Rollout, r) })
-		s.lost = append(s.lost, lostRollout{r, targetOf(now.Rollout)})
+		s.lost = append(s.lost, lostRollout{r, s.last.at, make(map[rollout.Semver]bool)})
 	}
 	s.lost = s.lost[max(0, len(s.lost)-maxLeft):]
-	return nil
-}
-
-// isKept reports whether a store has what was written at a revision, after another store or an older state took its place.
-// Without a record of the revision at which its epoch ended nobody knows: it counts as lost, since to stop too much is
-// what people can undo.
-func isKept(written, now store.Revision, history []store.HistoryEntry) bool {
-	epoch := func(r store.Revision) store.Revision { return r / store.EpochStep }
-	if epoch(now) == epoch(written) {
-		return written <= now
+	var chosen, target rollout.Semver
+	if target = targetOf(now.Rollout); now.Version != nil {
+		chosen = now.Version.Spec.Agents.TargetVersion
 	}
-	return slices.ContainsFunc(history, func(e store.HistoryEntry) bool {
-		return e.Key == store.FailoverKey && epoch(e.From) == epoch(written) && written <= e.From
-	})
+	isUnread := now.Version != nil && store.Revision(now.Version.Metadata.Revision) > s.last.at
+	for _, l := range s.lost {
+		if !isUnread || target != chosen {
+			l.instead[target] = true
+		}
+		if !isUnread { // the engine makes a rollout of it, and people have not chosen it since
+			l.instead[chosen] = true
+		}
+	}
 }
 
 // holdLost holds the halts of a rollout that the store has lost once a rollout to the same version is there: whoever gives
-// the version again after a failover has not decided that its failures do not count. A person who retries the group has. Once
-// people go on to yet another version, nothing is held.
-func (s *Stored) holdLost(now *rollout.Rollout) {
-	s.lost = slices.DeleteFunc(s.lost, func(l lostRollout) bool {
-		switch target := targetOf(now); {
-		case target == "" || target == l.instead && target != l.Spec.TargetVersion:
-			return false
-		case target != l.Spec.TargetVersion:
-			return true
-		case now.Status.StartTime.Before(l.Status.StartTime.Add(-clocksApart)):
-			return false // one of before
+// the version again after a failover has not decided that its failures do not count, nor has anybody if the store goes on with an
+// earlier rollout to it. A person who retries the group has. Once people go on to yet another version, nothing is held.
+func (s *Stored) holdLost(ctx context.Context, now *rollout.Rollout) error {
+	target := targetOf(now)
+	isAgain := func(l lostRollout) bool { return l.Spec.TargetVersion == target }
+	if slices.ContainsFunc(s.lost, isAgain) {
+		d, err := decisionsIn(ctx, s.opts.Store)
+		if err != nil {
+			return err
 		}
-		if more := s.brake.hold(haltsOf(l.Rollout, now)); len(more) > 0 {
-			s.opts.Log.Error("a failover has lost a rollout with its halts, and its version is given again: groups stay halted until "+
-				"somebody retries them", "agent_version", l.Spec.TargetVersion, "groups", more)
+		for _, l := range s.lost {
+			if !isAgain(l) {
+				continue
+			}
+			if more := s.brake.hold(stillHalted(l.Rollout, now, d, l.read)); len(more) > 0 {
+				s.opts.Log.Error("a failover has lost a rollout with its halts, and its version is given again: groups stay halted until "+
+					"somebody retries them", "agent_version", target, "groups", more)
+			}
 		}
-		return true
-	})
-}
-
-// haltsOf is a rollout with the halts of another one, and of no trial: only what people do to a group ends them.
-func haltsOf(lost, now *rollout.Rollout) *rollout.Rollout {
-	with := now.Clone()
-	for i := range with.Status.Groups {
-		g := &with.Status.Groups[i]
-		g.Halted = nil
-		at := slices.IndexFunc(lost.Status.Groups, func(l rollout.GroupStatus) bool { return l.Name == g.Name })
-		if at < 0 || lost.Status.Groups[at].Halted == nil {
-			continue
-		}
-		halted := lost.Status.Groups[at]
-		halted.StartTime = time.Time{}
-		with.Status.Groups[i] = halted
 	}
-	return with
+	s.lost = slices.DeleteFunc(s.lost, func(l lostRollout) bool { return isAgain(l) || target != "" && !l.instead[target] })
+	return nil
 }
 
 func hasHalts(r *rollout.Rollout) bool {

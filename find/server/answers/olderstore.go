@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
@@ -15,77 +16,61 @@ import (
 // the engine halts the groups again, and nobody would suspend the rollout again. Both are written like what could not be
 // written. It is for the first resources that are read of a store: what changes in it later, people have changed.
 func (s *Stored) keepStopped(ctx context.Context, before, now Resources, at moment) error {
-	known := append([]*rollout.Rollout{before.Rollout}, s.left...)
-	if err := s.keepLost(ctx, known, now, at); err != nil {
+	d, err := decisionsIn(ctx, s.opts.Store)
+	if err != nil {
 		return err
 	}
+	known := append([]*rollout.Rollout{before.Rollout}, s.left...)
+	s.keepLost(known, now, at, d)
 	for _, r := range known {
-		lost := haltsLost(r, now.Rollout)
-		if lost == nil {
+		if !hasHalts(r) || !isSame(r, now.Rollout) {
 			continue
 		}
-		if more := s.brake.hold(lost); len(more) > 0 {
+		if more := s.brake.hold(stillHalted(r, now.Rollout, d, s.last.at)); len(more) > 0 {
 			s.opts.Log.Error("the store is older than it was, and its rollout goes on: groups stay halted", "groups", more)
 		}
 	}
-	return s.keepMode(ctx, before, now)
+	s.keepMode(before, now, at, d)
+	return nil
 }
 
 // keepMode holds the mode before if the store has lost it, whichever resource had it.
-func (s *Stored) keepMode(ctx context.Context, before, now Resources) error {
+func (s *Stored) keepMode(before, now Resources, at moment, d decisions) {
 	if before.Config == nil && agentsMode(before) == "" {
-		return nil // nobody has said that no host updates
+		return // nobody has said that no host updates
 	}
 	was, is := rollout.EffectiveMode(before.Config, before.Version), rollout.EffectiveMode(now.Config, now.Version)
 	if stricter(is, was) == is {
-		return nil
+		return
 	}
 	// What people have changed since is as they want it.
-	for _, kind := range []string{rollout.KindConfig, rollout.KindVersion} {
-		follows, err := s.follows(ctx, kind, before, now)
-		if err != nil {
-			return err
-		}
-		if follows && kind == rollout.KindConfig {
-			before.Config = now.Config
-		} else if follows {
-			before.Version = now.Version
-		}
+	unread := asOf{read: s.last.at}
+	if before.isItem(rollout.KindConfig, now) || d.setMode(unread, rollout.KindConfig) {
+		before.Config = now.Config
+	}
+	if before.isItem(rollout.KindVersion, now) || d.setMode(unread, rollout.KindVersion) {
+		before.Version = now.Version
 	}
 	if was = rollout.EffectiveMode(before.Config, before.Version); stricter(is, was) == is {
-		return nil
+		return
 	}
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
 	if held := s.brake.mode; held != nil && stricter(held.mode, was) == held.mode {
-		return nil
+		return
 	}
-	s.brake.mode = &heldMode{mode: was, who: "store", why: "it was in force before the store became an older one", unwritten: errLost}
+	s.brake.mode = &heldMode{mode: was, who: storeName, why: "it was in force before the store became an older one", unwritten: errLost,
+		since: &asOf{read: at.at}}
 	s.brake.changes++
 	s.opts.Log.Error("the store is older than it was, and its mode stops nothing: the mode of before stays", "mode", was)
-	return nil
 }
 
 var errLost = errors.New("the store has lost it")
 
-// maxFollows is how many records of the history are searched for what followed a resource.
-const maxFollows = 1000
-
-// follows reports whether the resource of a kind is the one before, or one that people have made of it. The history says so
-// by the revision that a change was based on, if the change is of a later epoch: the same epoch may have had that revision
-// twice, once in a change that was lost.
-func (s *Stored) follows(ctx context.Context, kind string, before, now Resources) (bool, error) {
-	was, is := before.item(kind), now.item(kind)
-	if was.Revision == is.Revision && bytes.Equal(was.Value, is.Value) {
-		return true, nil
-	}
-	history, err := s.opts.Store.History(ctx, maxFollows)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(history, func(e store.HistoryEntry) bool {
-		return e.Key == kind && e.From == was.Revision && e.From != store.None && e.To-e.From >= store.EpochStep/2
-	}), nil
+// isItem reports whether the item of a kind is the same as in other resources.
+func (n Resources) isItem(kind string, other Resources) bool {
+	a, b := n.item(kind), other.item(kind)
+	return a.Revision == b.Revision && bytes.Equal(a.Value, b.Value)
 }
 
 // item is the item of a kind, without a revision if there is none.
@@ -113,35 +98,28 @@ func isSame(a, b *rollout.Rollout) bool {
 	return a != nil && b != nil && a.Spec.TargetVersion == b.Spec.TargetVersion && a.Status.StartTime.Equal(b.Status.StartTime)
 }
 
-// haltsLost is the rollout of before with no more halts than are missing from the same rollout now, and that nobody has
-// lifted; nil if none are.
-func haltsLost(before, now *rollout.Rollout) *rollout.Rollout {
-	if !isSame(before, now) {
-		return nil
-	}
-	lost := before.Clone()
-	found := false
-	for i := range lost.Status.Groups {
-		g := &lost.Status.Groups[i]
-		if g.Halted != nil && !isLost(g, now) {
+// stillHalted is a rollout with the halts that another one, before, had of its groups, if the rollout now lacks them and nobody
+// has let the group go on: by an order, or because it has left the trial of the halt. Halts of another rollout are of no
+// trial of this one: only people end them. It is for the brake.
+func stillHalted(before, now *rollout.Rollout, d decisions, read store.Revision) *rollout.Rollout {
+	with := now.Clone()
+	for i := range with.Status.Groups {
+		g := &with.Status.Groups[i]
+		at := slices.IndexFunc(before.Status.Groups, func(l rollout.GroupStatus) bool { return l.Name == g.Name })
+		if g.Halted != nil || at < 0 || before.Status.Groups[at].Halted == nil {
 			g.Halted = nil
+			continue
 		}
-		found = found || g.Halted != nil
+		halted := before.Status.Groups[at]
+		if !isSame(before, now) {
+			halted.StartTime = time.Time{}
+		}
+		if heldHaltOf(&halted).isOver(g) || d.ordered(asOf{read, now.Status.StartTime}, g.Name) {
+			continue
+		}
+		with.Status.Groups[i] = halted
 	}
-	if !found {
-		return nil
-	}
-	return lost
-}
-
-// isLost reports whether a group that was halted goes on in a rollout, and nobody had it go on.
-func isLost(halted *rollout.GroupStatus, now *rollout.Rollout) bool {
-	at := slices.IndexFunc(now.Status.Groups, func(g rollout.GroupStatus) bool { return g.Name == halted.Name })
-	if at < 0 {
-		return true
-	}
-	g := &now.Status.Groups[at]
-	return g.Halted == nil && !heldHaltOf(halted).isOver(g)
+	return with
 }
 
 // agentsMode is the more restrictive one of the modes that people have set; empty for none.

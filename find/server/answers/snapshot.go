@@ -93,7 +93,9 @@ func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item,
 		}
 	}
 	s.settleHalts(parsed.Rollout)
-	s.holdLost(parsed.Rollout)
+	if err := s.holdLost(ctx, parsed.Rollout); err != nil {
+		return nil, err
+	}
 	next := &snapshot{Resources: parsed}
 	next.braked = s.brake.put(&next.Resources)
 	if err := s.decide(ctx, next); err != nil {
@@ -112,6 +114,13 @@ type moment struct {
 // mayLack reports whether what was in a store at another moment may have been lost: another store is there now, or a copy,
 // or its revision has fallen.
 func (m moment) mayLack(before moment) bool { return m.of != before.of || m.at < before.at }
+
+// lastRead is the revision of the store that was read last.
+func (s *Stored) lastRead() store.Revision {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	return s.last.at
+}
 
 // read returns the resources of the store at one moment.
 func (s *Stored) read(ctx context.Context) (items []store.Item, m moment, err error) {

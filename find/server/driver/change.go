@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,6 +124,9 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		e.mu.Unlock()
 		if e.opts.Brake != nil {
 			e.opts.Brake.LetHaltsGo(s.rollout)
+			if slices.ContainsFunc(result.Steps, isHalt) {
+				e.opts.Brake.KeepHalts(result.Rollout)
+			}
 		}
 		// It is written; should the reading fail, who watches the store goes on with it.
 		_ = e.opts.Written(ctx)

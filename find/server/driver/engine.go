@@ -26,7 +26,7 @@ const (
 	// faster.
 	tickAttempts = 3
 	// EngineName is who makes the engine's changes, in the history.
-	EngineName = "engine"
+	EngineName = answers.EngineName
 )
 
 // Options are the parts of an Engine.
@@ -53,6 +53,8 @@ type Brake interface {
 	Resources() answers.Resources
 	// HoldHalts has hosts answered by the halts of a rollout that could not be written.
 	HoldHalts(r *rollout.Rollout)
+	// KeepHalts has hosts answered by the halts of a rollout that was just written, until the store was read again.
+	KeepHalts(r *rollout.Rollout)
 	// WithHalts returns a rollout with the halts that are held of it, itself if there are none.
 	WithHalts(r *rollout.Rollout) *rollout.Rollout
 	// LetHaltsGo is called once a rollout was written that was computed from another one, seen, with the halts of that.
@@ -197,7 +199,9 @@ func (e *Engine) brake(ctx context.Context) {
 	e.opts.Inventory.Counting(last.Rollout, plans, e.opts.Clock(), func(n rollout.Counts) {
 		result = rollout.Next(last.Config, last.Version, last.Rollout, n, e.opts.Clock())
 	})
-	if slices.ContainsFunc(result.Steps, func(s rollout.Step) bool { return s.Halted }) {
+	if slices.ContainsFunc(result.Steps, isHalt) {
 		e.opts.Brake.HoldHalts(result.Rollout)
 	}
 }
+
+func isHalt(s rollout.Step) bool { return s.Halted }

@@ -3,7 +3,6 @@ package driver
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/answers"
@@ -18,14 +17,7 @@ func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollo
 		if dryRun {
 			result.Rollout, result.Plans = s.stored, nil
 		}
-		words := []string{string(o.Verb)}
-		if o.Force {
-			words = append(words, "--force")
-		}
-		if o.To != "" && o.To != rollout.BackToStart {
-			words = append(words, "--to", o.To)
-		}
-		return result, strings.Join(append(words, o.Groups...), " "), err
+		return result, o.Words(), err
 	})
 	e.Wake()
 	return last, err
