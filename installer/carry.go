@@ -8,6 +8,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/regular"
@@ -28,7 +29,7 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 	if err != nil || sight.State == state.AgentUnknown || sight.Unit.FragmentPath == "" {
 		return false, err
 	}
-	if i.fromPackage(ctx, sight.Unit.FragmentPath) {
+	if fromPackage(ctx, i.Machine, sight.Unit.FragmentPath) {
 		return false, nil
 	}
 	before, err := regular.Read(sight.Unit.FragmentPath, archive.MaxUnit, 0)
@@ -57,14 +58,14 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 
 // fromPackage reports whether a unit is as a package of the agent's brought it: its text is the vendor's, of
 // another version. One that was edited in place is an administrator's, as is one that cannot be compared.
-func (i *Installer) fromPackage(ctx context.Context, unit string) bool {
+func fromPackage(ctx context.Context, m *transaction.Machine, unit string) bool {
 	if !slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) {
 		return false
 	}
-	for _, p := range i.Machine.AgentPackages(ctx) {
+	for _, p := range m.AgentPackages(ctx) {
 		digests, err := ospackage.Package(p).Digests(ctx)
 		if err != nil {
-			i.Machine.Host.Log.Info("it is not known whether the agent's unit is as a package brought it; what it says is kept", "unit", unit,
+			m.Host.Log.Info("it is not known whether the agent's unit is as a package brought it; what it says is kept", "unit", unit,
 				"package", ospackage.Package(p).String(), "error", err)
 		}
 		if ospackage.BroughtUnit(digests, unit) {
