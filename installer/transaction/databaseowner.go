@@ -37,7 +37,7 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 	}
 	if len(serving) > 0 {
 		_, ours := m.Host.Store.ReleaseOf(serving[0].Exe)
-		runs := m.versionOf(ctx, serving[0].Exe)
+		runs := versionOf(ctx, m.Host, serving[0].Exe)
 		if ours || runs != "" && runs != active.Version {
 			m.Host.Log.Warn("updates.yaml names another version than the one that runs, whose database is kept apart", "active", active.Version,
 				"runs", runs)
@@ -54,7 +54,7 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 	}
 	m.Host.Log.Warn("the database of today is not of the active version", "error", err)
 	_, program := m.programInPlace(tree)
-	return owner{another: true, version: m.versionOf(ctx, program)}, nil
+	return owner{another: true, version: versionOf(ctx, m.Host, program)}, nil
 }
 
 // sameEdition reports whether two releases are of one edition, as far as that is known.
@@ -64,8 +64,8 @@ func sameEdition(a, b version.Release) bool {
 
 // versionOf is the version of a program of the agent's, empty if that cannot be told. A program that others
 // than root can exchange is not executed.
-func (m *Machine) versionOf(ctx context.Context, program string) string {
-	if r, ok := m.Host.Store.ReleaseOf(program); ok {
+func versionOf(ctx context.Context, h *host.Host, program string) string {
+	if r, ok := h.Store.ReleaseOf(program); ok {
 		return r.Version
 	}
 	if filepath.Base(program) != host.AgentName || trust.Path(program) != nil {
@@ -73,7 +73,7 @@ func (m *Machine) versionOf(ctx context.Context, program string) string {
 	}
 	runs, err := versions.ProgramVersion(ctx, program)
 	if err != nil {
-		m.Host.Log.Debug("a program in the place of the active version names no version", "program", program, "error", err)
+		h.Log.Debug("a program in the place of the active version names no version", "program", program, "error", err)
 	}
 	return runs
 }

@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // RestartActive restarts the agent on the version that it is on, by a person's word, and
@@ -29,7 +30,7 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := m.checkTakesOver(sight, c.Active()); err != nil {
+	if err := checkTakesOver(m.Host.Store, sight, c.Active()); err != nil {
 		return err
 	}
 	if sight.Running() {
@@ -51,12 +52,12 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 
 // checkTakesOver refuses a restart that would start the linked version on the database of a program that may have changed
 // it: a newer version, or one that nobody knows. status advises no restart of such an agent either.
-func (m *Machine) checkTakesOver(sight Sight, linked version.Release) error {
+func checkTakesOver(kept *versions.Store, sight Sight, linked version.Release) error {
 	program := cmp.Or(sight.Serving, sight.Main).Exe
 	if program == "" {
 		return nil // nothing runs, or whoever watches says that it cannot be seen
 	}
-	runs, known := m.Host.Store.ReleaseOf(program)
+	runs, known := kept.ReleaseOf(program)
 	if known && version.Compare(runs.Version, linked.Version) <= 0 {
 		return nil
 	}
@@ -66,7 +67,7 @@ func (m *Machine) checkTakesOver(sight Sight, linked version.Release) error {
 	}
 	refusal := failure.Unchanged("the agent runs %s, and the restart would start version %s, which may not be able to read "+
 		"the agent's database", what, linked.Short())
-	if _, kept, err := m.Host.Store.Lookup(runs); known && kept && err == nil {
+	if _, there, err := kept.Lookup(runs); known && there && err == nil {
 		return refusal.To("`teleport-update pin %s` links the version that runs", runs.Version).Refused()
 	}
 	return refusal.Refused()
