@@ -55,6 +55,16 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 			return nil, err
 		}
 	}
+	req, err := i.foreseeRollback(ctx, c, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &intent{wanted: wanted{Release: req.To.Release, Config: c, Spec: c.Spec}, Request: req}, nil
+}
+
+// foreseeRollback is rollbackRequest, and asks what is known to be in the way: of the host, of the version's files and of its
+// database.
+func (i *Installer) foreseeRollback(ctx context.Context, c state.Config, opts RollbackOptions) (transaction.Request, error) {
 	req, tree, err := i.rollbackRequest(c, opts)
 	if err == nil {
 		err = foresee(ctx, i.Machine, c, req)
@@ -62,10 +72,7 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	if err == nil {
 		err = checkLocal(ctx, tree)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &intent{wanted: wanted{Release: req.To.Release, Config: c, Spec: c.Spec}, Request: req}, nil
+	return req, err
 }
 
 // rollbackRequest is the transaction that a rollback asks for, and the version that it goes back to, or

@@ -64,7 +64,10 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 	if s.Ticks().Unstable != nil {
 		q.Policy.Back = i.ownerRules().refusesBack(c)
 	}
-	q.Back = func(ctx context.Context) error { return i.foreseeRollback(ctx, c) }
+	q.Back = func(ctx context.Context) error {
+		_, err := i.foreseeRollback(ctx, c, RollbackOptions{})
+		return err
+	}
 	q.Closed = func(ctx context.Context) (string, error) {
 		v, err := s.Version()
 		if err != nil || !v.Whole || v.Unusable != nil {

@@ -19,19 +19,6 @@ func foresee(ctx context.Context, m *transaction.Machine, c state.Config, r tran
 	return flight.Ask(ctx, c, r, transaction.Change)
 }
 
-// foreseeRollback is why `teleport-update rollback` would be refused, as far as that does not depend on the moment; nil if it
-// would not. It reads the files of the version and its database, and changes nothing.
-func (i *Installer) foreseeRollback(ctx context.Context, c state.Config) error {
-	req, tree, err := i.rollbackRequest(c, RollbackOptions{})
-	if err == nil {
-		err = foresee(ctx, i.Machine, c, req)
-	}
-	if err == nil {
-		err = checkLocal(ctx, tree)
-	}
-	return err
-}
-
 // transact has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	c, err := i.survey().Config()
