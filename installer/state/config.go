@@ -157,8 +157,15 @@ func (c Config) Previous() version.Release {
 }
 
 // PreviousFailed is what is remembered of the release that was active before if it failed; nil if it did not. A host
-// that left it for that goes back to it only if a person names it.
-func (c Config) PreviousFailed() *Failed { return c.Status.FailureOf(c.Previous()) }
+// that left it for that goes back to it only if a person names it. A first way back to it that was undone is not
+// such a failure: it may have been a disk's, and is tried again.
+func (c Config) PreviousFailed() *Failed {
+	failed, last := c.Status.FailureOf(c.Previous()), c.Status.LastUpdate
+	if failed != nil && failed.Attempts == 1 && last != nil && last.Target == c.Status.PreviousVersion && last.Result != Succeeded {
+		return nil
+	}
+	return failed
+}
 
 // check refuses values that later become paths or commands.
 func (c Config) check() error {

@@ -145,3 +145,30 @@ func replaceByFolder(p string) error {
 	}
 	return os.Mkdir(p, 0o700)
 }
+
+// Whoever goes back by no name goes to no version that was left because it failed; a way back that a disk has
+// cut short says nothing about the version.
+func TestAPreviousVersionThatFailed(t *testing.T) {
+	left := &Failed{Version: "1.1.0", Edition: "oss", Attempts: 1, Error: "it crashes"}
+	again := *left
+	again.Attempts = 2
+	for name, tc := range map[string]struct {
+		failed *Failed
+		last   *LastUpdate
+		want   bool
+	}{
+		"nothing failed":                     {last: &LastUpdate{Target: "1.0.0", Result: Succeeded}},
+		"it was left":                        {failed: left, last: &LastUpdate{Target: "1.0.0", Result: Succeeded}, want: true},
+		"it was left, nobody knows how":      {failed: left, want: true},
+		"another version failed since":       {failed: left, last: &LastUpdate{Target: "1.2.0", Result: RolledBack}, want: true},
+		"the way back to it was undone":      {failed: left, last: &LastUpdate{Target: "1.1.0", Result: FailedEarly}},
+		"it was left, and did not hold then": {failed: &again, last: &LastUpdate{Target: "1.1.0", Result: RolledBack}, want: true},
+	} {
+		c := EmptyConfig()
+		c.Spec.ActiveVersion = "1.0.0"
+		c.Status = Status{PreviousVersion: "1.1.0", PreviousEdition: "oss", Failed: tc.failed, LastUpdate: tc.last}
+		if got := c.PreviousFailed() != nil; got != tc.want {
+			t.Errorf("%s: it failed: %t", name, got)
+		}
+	}
+}
