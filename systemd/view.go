@@ -176,26 +176,27 @@ func (v View) over(path string, of Access, setting string) string {
 func (v View) withoutLinks(of Access) map[string]string {
 	all := make(map[string]string)
 	var asked []string
-	mounts, _ := procfs.Host().Mounts()
 	for _, veil := range v.Veils {
-		if _, known := all[veil.Path]; veil.Of != of || known {
-			continue
-		}
-		all[veil.Path] = veil.Path
-		if !slices.Contains(mounts, veil.Path) {
+		if _, known := all[veil.Path]; veil.Of == of && !known {
+			all[veil.Path] = veil.Path
 			asked = append(asked, veil.Path)
 		}
 	}
+	if len(asked) == 0 {
+		return all // nor are the mounts asked for, which each run of the timer would pay for
+	}
+	mounts, _ := procfs.Host().Mounts()
+	asked = slices.DeleteFunc(asked, func(path string) bool { return slices.Contains(mounts, path) })
 	answers := make(chan [2]string, len(asked))
-	for _, path := range asked {
-		go func() {
+	go func() { // one for all: each would hold a thread of its own
+		for _, path := range asked {
 			real, err := filepath.EvalSymlinks(path)
 			if err != nil {
 				real = path
 			}
 			answers <- [2]string{path, real}
-		}()
-	}
+		}
+	}()
 	limit := time.After(lookLimit)
 	for range asked {
 		select {
