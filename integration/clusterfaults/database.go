@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"teleport-update/find/store"
 	"teleport-update/find/store/postgres/pgtest"
 )
 
@@ -197,10 +198,15 @@ func (c *cluster) speedUp() {
 	<-c.slow
 }
 
-// revision is that of the store, and what its history says of failovers.
-func (c *cluster) revision() (epochs int, said int) {
-	out := c.node[c.primary].SQL("find", `SELECT revision >> 32 FROM teleport_find.head;
-		SELECT count(*) FROM teleport_find.history WHERE what LIKE '%failed over%'`)
-	fmt.Sscan(strings.ReplaceAll(out, "\n", " "), &epochs, &said)
-	return epochs, said
+// epochs are those of the store's revisions, of the first one and after each failover of its history, and that of now.
+func (c *cluster) epochs() (all []store.Revision, now store.Revision) {
+	out := c.node[c.primary].SQL("find", `SELECT to_revision FROM teleport_find.history WHERE key = 'database' ORDER BY number;
+		SELECT revision FROM teleport_find.head`)
+	all = []store.Revision{0}
+	for _, word := range strings.Fields(out) {
+		var at store.Revision
+		fmt.Sscan(word, &at)
+		all = append(all, at/store.EpochStep)
+	}
+	return all[:len(all)-1], all[len(all)-1]
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,7 +71,15 @@ type linear struct {
 	epoch   int
 	losing  bool
 	history map[int][]porcupine.Operation
+	moved   []moved
 	changed int
+}
+
+// moved is a change that was made while the database failed over: in one of some epochs, and its revision says in which.
+type moved struct {
+	porcupine.Operation
+	first, last int
+	at          store.Revision
 }
 
 // lose runs a failover.
@@ -137,23 +146,37 @@ func (l *linear) add(op porcupine.Operation, out outcome, epoch, after int, stea
 	case steady:
 		l.history[epoch] = append(l.history[epoch], op)
 	case write:
-		// The primary may have made it before it was lost, and the store has tried it again on the promoted standby: the revision
-		// says in which epoch it was made for sure.
-		maybe := op
-		maybe.Output, maybe.Return = outcome{unknown: true}, never
-		is := int(out.at >> 32)
-		for e := epoch; e <= after+1; e++ {
-			if !made || e != is {
-				l.history[e] = append(l.history[e], maybe)
-			}
+		m := moved{op, epoch, after + 1, out.at}
+		if !made {
+			m.at = -1
 		}
-		if made {
-			l.history[is] = append(l.history[is], op)
-		}
+		l.moved = append(l.moved, m)
 	}
 	if made {
 		l.changed++
 	}
+}
+
+// settle puts the changes that were made during failovers into the epochs in which they may have been made. The primary may
+// have made them before it was lost, and the store has tried them again on the promoted standby.
+func (l *linear) settle(epochs []store.Revision) {
+	for _, m := range l.moved {
+		maybe := m.Operation
+		maybe.Output, maybe.Return = outcome{unknown: true}, never
+		is := slices.Index(epochs, m.at/store.EpochStep)
+		if m.at < 0 {
+			is = -1
+		}
+		for e := m.first; e <= m.last; e++ {
+			if e != is {
+				l.history[e] = append(l.history[e], maybe)
+			}
+		}
+		if is >= 0 {
+			l.history[is] = append(l.history[is], m.Operation)
+		}
+	}
+	l.moved = nil
 }
 
 // perform does one operation; a read that fails says nothing, and a change that has failed was not made.
@@ -175,8 +198,10 @@ func perform(s store.Store, in operation) (out outcome, ok bool) {
 
 // check returns the epochs whose histories no single item could have made.
 func (l *linear) check() (wrong []string) {
+	epochs, _ := l.w.db.epochs()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.settle(epochs)
 	for epoch, history := range l.history {
 		switch porcupine.CheckOperationsTimeout(model, history, 20*time.Second) {
 		case porcupine.Illegal:

@@ -124,8 +124,8 @@ func (p *process) over() bool {
 func (w *world) checkEnd(r *rollout.Rollout) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	epochs, said := w.db.revision()
-	if epochs != w.db.failovers || said != w.db.failovers {
+	epochs, now := w.db.epochs()
+	if len(epochs) != w.db.failovers+1 || epochs[w.db.failovers] != now {
 		w.broken = append(w.broken, "the store does not say how often it has failed over")
 	}
 	if r == nil {

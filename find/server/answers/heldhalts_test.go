@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
+	"teleport-update/find/store"
 )
 
 var monday = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
@@ -103,5 +104,24 @@ func TestOnlyHaltsThatWereSeenAreLetGo(t *testing.T) {
 	s.settleHalts(&rollout.Rollout{Status: rollout.RolloutStatus{StartTime: monday}})
 	if held := s.Held(); len(held) > 0 {
 		t.Errorf("%q is held of a rollout that is over", held)
+	}
+}
+
+// What a server knows may be missing in every store but the one that it has read, at the same revision or a later one of its epoch.
+func TestWhenAStoreMayLackSomething(t *testing.T) {
+	read := moment{store.Identity{ID: "a", Epoch: 1}, 3*store.EpochStep + 9}
+	for name, tc := range map[string]struct {
+		now  moment
+		lack bool
+	}{
+		"the same":              {now: read},
+		"a later change":        {now: moment{read.of, read.at + 5}},
+		"an earlier one":        {now: moment{read.of, read.at - 1}, lack: true},
+		"a copy":                {now: moment{store.Identity{ID: "a", Epoch: 2}, read.at + 5}, lack: true},
+		"a standby of the same": {now: moment{read.of, read.at + 7*store.EpochStep}, lack: true},
+	} {
+		if got := tc.now.mayLack(read); got != tc.lack {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

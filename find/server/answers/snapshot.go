@@ -112,8 +112,11 @@ type moment struct {
 }
 
 // mayLack reports whether what was in a store at another moment may have been lost: another store is there now, or a copy,
-// or its revision has fallen.
-func (m moment) mayLack(before moment) bool { return m.of != before.of || m.at < before.at }
+// or its revision has fallen, or is of another epoch: of two standbys that were promoted one after the other, the second
+// may have the identity of the first.
+func (m moment) mayLack(before moment) bool {
+	return m.of != before.of || m.at < before.at || epochOf(m.at) != epochOf(before.at)
+}
 
 // lastRead is the revision of the store that was read last.
 func (s *Stored) lastRead() store.Revision {

@@ -116,19 +116,23 @@ func advance(b *pgx.Batch, to store.Revision, deadline time.Time) {
 		int64(to), by)
 }
 
-// failedOver begins a new epoch, as part of the first change on another timeline.
+// mostSteps is by how many epochs a failover goes on at most.
+const mostSteps = 1000
+
+// failedOver begins a new epoch, as part of the first change on another timeline. Which one is drawn: two standbys of one
+// primary, promoted one after the other, have the same timeline, and nobody must take a revision of the one for that of the other.
 func failedOver(ctx context.Context, tx pgx.Tx, h head, timeline int64) (head, error) {
-	before := h.timeline
-	h.revision, h.timeline = h.revision+store.EpochStep, timeline
+	before := h
+	h.revision, h.timeline = h.revision+store.EpochStep*(1+mathrand.N[store.Revision](mostSteps)), timeline
 	b := &pgx.Batch{}
 	b.Queue("UPDATE teleport_find.head SET revision = $1, timeline = $2, forgotten = $1", int64(h.revision), timeline)
 	audit := store.Audit{
-		Time: time.Now(), Who: "store", What: fmt.Sprintf("the database has failed over (timeline %d, it was %d)", timeline, before),
+		Time: time.Now(), Who: "store", What: fmt.Sprintf("the database has failed over (timeline %d, it was %d)", timeline, before.timeline),
 		Why: "a standby was promoted: changes that were acknowledged last may be missing",
 	}
 	var r records
 	r.numbers, r.keys = []int64{int64(h.revision)}, []string{store.FailoverKey}
-	r.from, r.to = []int64{int64(h.revision - store.EpochStep)}, []int64{int64(h.revision)}
+	r.from, r.to = []int64{int64(before.revision)}, []int64{int64(h.revision)}
 	write(b, audit, r)
 	return h, tx.SendBatch(ctx, b).Close()
 }

@@ -87,6 +87,29 @@ func TestAFailoverThatLosesChangesIsSaid(t *testing.T) {
 	}
 }
 
+// Two standbys of one primary are promoted one after the other, the second of which lacks what the first was given: no
+// revision stands for two changes.
+func TestPromotionsThatDivergeHaveEpochsOfTheirOwn(t *testing.T) {
+	server := pgtest.Start(t)
+	s := opened(t, server.Database("find"))
+	based := put(t, s, "kept", "1", store.None)
+	seen := make(map[store.Revision]bool)
+	for range 5 {
+		// What a standby has that was promoted: the primary's head, of another timeline.
+		server.SQL("find", fmt.Sprintf(`UPDATE teleport_find.head SET revision = %[1]d, timeline = 0;
+			UPDATE teleport_find.resources SET revision = %[1]d; DELETE FROM teleport_find.history`, based))
+		at := put(t, s, "kept", "2", based)
+		records, err := s.History(t.Context(), 10)
+		if err != nil || len(records) != 1 || records[0].From != based || records[0].To/store.EpochStep != at/store.EpochStep {
+			t.Errorf("after revision %d and then %d, the history has %+v: %v", based, at, records, err)
+		}
+		seen[at/store.EpochStep] = true
+	}
+	if len(seen) < 2 || seen[0] {
+		t.Errorf("the epochs are %v", seen)
+	}
+}
+
 func TestACommitThatIsCutOffIsThereOrNot(t *testing.T) {
 	server := pgtest.Start(t)
 	address := server.Database("find")
