@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -78,7 +77,11 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 	// The configuration that the transaction leaves, as far as proxy and backup go.
 	spec := *cmp.Or(req.Spec, &c.Spec)
 	spec.Proxy = m.proxyOf(spec)
-	switch err := m.checkBackup(ctx, spec, req); {
+	maxAge := cmp.Or(spec.Backup.MaxAge.Std(), state.DefaultMaxAge)
+	if c.Status.Unproven && to == c.Previous() {
+		maxAge = 0 // the agent was stopped until now, and has written nothing since
+	}
+	switch err := m.checkBackup(ctx, spec, req, maxAge); {
 	case err == nil:
 		// Backward, the database that the version had; and forward again onto a
 		// version that was left, if it is that exact version's and still valid
@@ -298,55 +301,4 @@ func checkFree(dir string, need int64) error {
 		return failure.Unchanged("make room for the agent's database: %w", err).To("free some space")
 	}
 	return nil
-}
-
-// WhyNotKept says why a version cannot be gone back to from disk.
-func (m *Machine) WhyNotKept(r version.Release) string {
-	entries, err := m.Host.Store.List()
-	if err != nil {
-		return err.Error()
-	}
-	for _, e := range entries {
-		if e.Kind == versions.Incomplete && e.Release.Version == r.Version {
-			return fmt.Sprintf("its folder %s is incomplete (%s)", e.Name, e.Why)
-		}
-	}
-	return "it is not on this host any more, and neither is the database it had"
-}
-
-// checkBackup tells whether a version's own database can be restored; the error
-// says why not.
-func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request) error {
-	to, otherwise := req.To.Release, "set another version in the cluster, or "
-	insist, kept := "enable --allow-downgrade", fmt.Sprintf("rollback %s --force", to.Version)
-	switch req.Kind {
-	case Rollback:
-		otherwise = ""
-	case Pin:
-		otherwise = ""
-		insist = fmt.Sprintf("pin %s --allow-downgrade", to.Version)
-		kept = insist
-	}
-	tree, ok, err := m.Host.Store.Lookup(to)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), m.WhyNotKept(to)).
-			To("%srun `teleport-update %s`, which keeps today's database", otherwise, insist).Refused()
-	}
-	maxAge := cmp.Or(spec.Backup.MaxAge.Std(), state.DefaultMaxAge)
-	want := backup.Want{Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now()}
-	if path, err := m.Host.Database(); err == nil {
-		if db, err := backup.Open(path); err == nil {
-			defer db.Close()
-			want.Live = db
-		}
-	}
-	err = backup.Check(ctx, tree.BackupDir(), want)
-	if invalid, ok := errors.AsType[*backup.InvalidError](err); ok {
-		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), invalid).
-			To("%srun `teleport-update %s`, which keeps today's database", otherwise, kept).Refused()
-	}
-	return err
 }

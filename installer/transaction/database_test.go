@@ -153,6 +153,10 @@ func TestWhatATransactionDoesWithTheDatabase(t *testing.T) {
 			state.Database{}, refused("its folder 1.0.0 is incomplete (sha256 is missing)")},
 		{"back, no backup", func(h host) { h.keeps("1.0.0") }, "1.0.0", downgrade, state.Database{}, refused("does not exist", "rollback 1.0.0 --force")},
 		{"back, too old", func(h host) { h.left("1.0.0", 31*day) }, "1.0.0", downgrade, state.Database{}, refused("31 days old, more than the 30 days allowed")},
+		{"back from a version that no agent has run yet, however old", func(h host) {
+			h.left("1.0.0", 90*day)
+			h.config.Status.Unproven, h.config.Status.PreviousVersion, h.config.Status.PreviousEdition = true, "1.0.0", h.config.Status.ActiveEdition
+		}, "1.0.0", rollback, state.Database{Plan: state.RestoreDatabase, Stop: true}, nil},
 		{"back, older than a person allows", both(valid("1.0.0"), func(h host) { h.config.Spec.Backup.MaxAge = state.Duration(time.Hour) }), "1.0.0", downgrade,
 			state.Database{}, refused("more than the 1h0m0s allowed")},
 		{"back, from the future", func(h host) { h.left("1.0.0", -day) }, "1.0.0", downgrade, state.Database{}, refused("in the future")},
