@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/backup"
+	"teleport-update/health"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
@@ -78,8 +79,8 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 	spec := *cmp.Or(req.Spec, &c.Spec)
 	spec.Proxy = m.proxyOf(spec)
 	maxAge := cmp.Or(spec.Backup.MaxAge.Std(), state.DefaultMaxAge)
-	if c.Status.Unproven && to == c.Previous() {
-		maxAge = 0 // the agent was stopped until now, and has written nothing since
+	if c.Status.Unproven && to == c.Previous() && sight.notFor(cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit)), m.Now()) {
+		maxAge = 0 // nobody has written since the agent was stopped
 	}
 	switch err := m.checkBackup(ctx, spec, req, maxAge); {
 	case err == nil:

@@ -15,6 +15,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
+	"teleport-update/systemd"
 	"teleport-update/versions"
 )
 
@@ -24,6 +25,7 @@ type databaseHost struct {
 	*Machine
 	t      *testing.T
 	config state.Config
+	sight  Sight
 }
 
 func newDatabaseHost(t *testing.T) *databaseHost {
@@ -63,6 +65,11 @@ func (h *databaseHost) keeps(v string) (dir string) {
 	writeFile(h.t, filepath.Join(dir, "manifest"), "")
 	writeFile(h.t, filepath.Join(dir, "sha256"), strings.Repeat("ab", 32)+"\n")
 	return dir
+}
+
+// unproven has the active version come from another, and be seen by nobody.
+func (h *databaseHost) unproven(from string) {
+	h.config.Status.Unproven, h.config.Status.PreviousVersion, h.config.Status.PreviousEdition = true, from, h.config.Status.ActiveEdition
 }
 
 // left gives a kept version the database that it had when it was left.
@@ -155,8 +162,18 @@ func TestWhatATransactionDoesWithTheDatabase(t *testing.T) {
 		{"back, too old", func(h host) { h.left("1.0.0", 31*day) }, "1.0.0", downgrade, state.Database{}, refused("31 days old, more than the 30 days allowed")},
 		{"back from a version that no agent has run yet, however old", func(h host) {
 			h.left("1.0.0", 90*day)
-			h.config.Status.Unproven, h.config.Status.PreviousVersion, h.config.Status.PreviousEdition = true, "1.0.0", h.config.Status.ActiveEdition
+			h.unproven("1.0.0")
 		}, "1.0.0", rollback, state.Database{Plan: state.RestoreDatabase, Stop: true}, nil},
+		{"back, too old, from a version that nobody saw run where systemd does not run", func(h host) {
+			h.left("1.0.0", 90*day)
+			h.unproven("1.0.0")
+			h.sight.State = state.AgentUnknown
+		}, "1.0.0", rollback, state.Database{}, refused("90 days old, more than the 30 days allowed")},
+		{"back, too old, from a version that nobody watched, and that runs for weeks", func(h host) {
+			h.left("1.0.0", 90*day)
+			h.unproven("1.0.0")
+			h.sight = Sight{State: state.AgentRunning, Unit: systemd.Unit{ActiveState: "active", SubState: "running", MainPID: 7, Since: noon.Add(-40 * day)}}
+		}, "1.0.0", rollback, state.Database{}, refused("90 days old, more than the 30 days allowed")},
 		{"back, older than a person allows", both(valid("1.0.0"), func(h host) { h.config.Spec.Backup.MaxAge = state.Duration(time.Hour) }), "1.0.0", downgrade,
 			state.Database{}, refused("more than the 1h0m0s allowed")},
 		{"back, from the future", func(h host) { h.left("1.0.0", -day) }, "1.0.0", downgrade, state.Database{}, refused("in the future")},
@@ -195,7 +212,7 @@ func TestWhatATransactionDoesWithTheDatabase(t *testing.T) {
 			if tc.name == "another edition of the same version" {
 				req.To.Edition = version.Enterprise
 			}
-			got, err := h.planDatabase(t.Context(), Sight{}, h.config, req)
+			got, err := h.planDatabase(t.Context(), h.sight, h.config, req)
 			if len(tc.refused) > 0 {
 				for _, says := range tc.refused {
 					if err == nil || !strings.Contains(err.Error(), says) {
