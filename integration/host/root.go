@@ -18,6 +18,9 @@ import (
 // DefaultSuite is the Debian release that hosts run.
 const DefaultSuite = "bookworm"
 
+// Backports is DefaultSuite with systemd 254, which reboots softly and does not count how often.
+const Backports = "bookworm-backports"
+
 // packages is what a root has beyond Debian's minimum. procps has pkill, which
 // the agent's unit reloads with; sqlite3 is another SQLite than the updater's.
 var packages = []string{"systemd", "systemd-sysv", "dbus", "ca-certificates", "procps", "sqlite3"}
@@ -38,6 +41,10 @@ var maskedGenerators = []string{
 	"systemd-hibernate-resume-generator", "systemd-integritysetup-generator", "systemd-rc-local-generator", "systemd-run-generator",
 	"systemd-system-update-generator", "systemd-sysv-generator", "systemd-veritysetup-generator",
 }
+
+// fromBackports has apt take systemd, and nothing else, from backports.
+const fromBackports = `sed -i 's/\(.*\) ` + DefaultSuite + ` \(.*\)/&\n\1 ` + Backports + ` \2/' "$1/etc/apt/sources.list" &&
+	printf '%s\n' 'Package: src:systemd' 'Pin: release n=` + Backports + `' 'Pin-Priority: 500' >"$1/etc/apt/preferences.d/systemd"`
 
 // journald keeps the journal across reboots and drops no line.
 const journald = "[Journal]\nStorage=persistent\nSystemMaxUse=64M\nRateLimitIntervalSec=0\n"
@@ -77,7 +84,11 @@ func Root(ctx context.Context, suite string, more ...string) (string, error) {
 
 // rootDir is where a root is kept, by all that it is made of.
 func rootDir(roots, suite string, more []string) string {
-	recipe := sha256.Sum256(fmt.Append(nil, suite, append(slices.Clone(packages), more...), masked, maskedGenerators, journald))
+	madeOf := fmt.Append(nil, suite, append(slices.Clone(packages), more...), masked, maskedGenerators, journald)
+	if suite == Backports {
+		madeOf = append(madeOf, fromBackports...)
+	}
+	recipe := sha256.Sum256(madeOf)
 	return filepath.Join(roots, fmt.Sprintf("%s-%x", suite, recipe[:4]))
 }
 
@@ -117,7 +128,11 @@ func makeRoot(ctx context.Context, roots, suite string, more []string, dir strin
 		}
 		install, how = more[had:], []string{"--variant=custom", "--skip=check/empty"}
 	}
-	args := append(how, "--include="+strings.Join(install, ","), "--aptopt=Acquire::Retries \"3\"", suite, dir)
+	release := suite
+	if suite == Backports {
+		release, how = DefaultSuite, append(how, "--setup-hook="+fromBackports)
+	}
+	args := append(how, "--include="+strings.Join(install, ","), "--aptopt=Acquire::Retries \"3\"", release, dir)
 	if out, err := exec.CommandContext(ctx, "mmdebstrap", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("mmdebstrap: %w\n%s", err, tail(string(out), 40))
 	}

@@ -11,8 +11,7 @@ import (
 
 // SoftReboot has systemd end all units and start them again under the kernel that runs, and returns
 // when the default target is up: the boot id stays, and so does what is in /run. Forced, processes are
-// killed and no unit is stopped first. It needs systemd 256 or later: older ones do not count soft
-// reboots.
+// killed and no unit is stopped first. It needs systemd 254 or later.
 func (h *Host) SoftReboot(ctx context.Context, forced bool) error {
 	before, err := h.softReboots(ctx)
 	if err != nil {
@@ -43,14 +42,15 @@ func (h *Host) SoftReboot(ctx context.Context, forced bool) error {
 	}
 }
 
-// softReboots is how many there were since the boot.
+// softReboots tells one soft reboot from the next by the start of the first target: systemd 254 and 255 do
+// not count them.
 func (h *Host) softReboots(ctx context.Context) (string, error) {
-	r, err := h.Run(ctx, "systemctl", "show", "--property=SoftRebootsCount", "--value")
-	count := strings.TrimSpace(r.Stdout)
-	if err == nil && count == "" {
-		err = fmt.Errorf("systemd of %s counts no soft reboots: %s", h.Name, r.Stderr)
+	r, err := h.Run(ctx, "systemctl", "show", "--property=InvocationID", "--value", "sysinit.target")
+	id := strings.TrimSpace(r.Stdout)
+	if err == nil && id == "" {
+		err = fmt.Errorf("systemd of %s has not begun to start: %s", h.Name, r.Stderr)
 	}
-	return count, err
+	return id, err
 }
 
 // up reports whether systemd has finished starting up.

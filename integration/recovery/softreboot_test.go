@@ -16,23 +16,23 @@ import (
 )
 
 // A soft reboot starts all units again and keeps the kernel, its boot id and /run. systemd 252 of
-// the other hosts knows none.
-func softScene(t *testing.T) *scene {
-	return &scene{scenes.On(t, host.Options{Suite: "trixie"})}
+// the other hosts knows none; 254 does not count them, as 257 does.
+func softScene(t *testing.T, suite string) *scene {
+	return &scene{scenes.On(t, host.Options{Suite: suite})}
 }
 
 // In the middle of a transaction it is what a boot is: the recovery puts the files back before the
 // agent starts, and the next run closes the transaction.
 func TestASoftRebootInAnyPhaseIsRecoveredAsABoot(t *testing.T) {
 	for _, tc := range []struct {
-		phase  string
-		forced bool
+		suite, phase string
+		forced       bool
 	}{
-		{"begun", false}, {"switched", true}, {"rolling_back", false}, {"restored", true},
-		{"begun", true}, {"switched", false}, {"rolling_back", true}, {"restored", false},
+		{"trixie", "begun", false}, {"trixie", "switched", true}, {"trixie", "rolling_back", false}, {"trixie", "restored", true},
+		{host.Backports, "begun", true}, {host.Backports, "switched", false}, {host.Backports, "rolling_back", true}, {host.Backports, "restored", false},
 	} {
-		t.Run(fmt.Sprintf("%s, forced %v", tc.phase, tc.forced), func(t *testing.T) {
-			s := softScene(t)
+		t.Run(fmt.Sprintf("%s, %s, forced %v", tc.suite, tc.phase, tc.forced), func(t *testing.T) {
+			s := softScene(t, tc.suite)
 			s.RecoversKilled()
 			s.Release(release.Spec{Version: "1.0.0", Schema: 1})
 			bad := release.Spec{Version: "1.1.0", Schema: 2}
@@ -103,9 +103,9 @@ func (s *scene) nothingOfTheTransactionRuns() {
 
 // What a person had started by hand systemd does not start again, and neither does the recovery.
 func TestWhatWasStartedByHandStaysDownAfterASoftReboot(t *testing.T) {
-	for _, forced := range []bool{false, true} {
-		t.Run(fmt.Sprintf("forced %v", forced), func(t *testing.T) {
-			s := softScene(t)
+	for suite, forced := range map[string]bool{"trixie": false, host.Backports: true} {
+		t.Run(fmt.Sprintf("%s, forced %v", suite, forced), func(t *testing.T) {
+			s := softScene(t, suite)
 			s.Release(release.Spec{Version: "1.0.0", Schema: 2})
 			s.Release(release.Spec{Version: "1.1.0", Schema: 2})
 			s.RunsOn("1.0.0")
@@ -130,7 +130,7 @@ func TestWhatWasStartedByHandStaysDownAfterASoftReboot(t *testing.T) {
 
 // As after a boot, a version that was not proven is not watched once more.
 func TestASoftRebootWithoutTheRepairAtBoot(t *testing.T) {
-	s := softScene(t)
+	s := softScene(t, host.Backports)
 	s.Sound("1.0.0")
 	s.Release(release.Spec{Version: "1.1.0", Schema: 2})
 	s.RunsOn("1.0.0")
