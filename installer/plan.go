@@ -18,16 +18,37 @@ import (
 // UpdatePlan is what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Plan, error) {
 	s := i.survey()
+	defer s.Close()
 	c, err := s.Config()
 	if err != nil {
 		return view.Plan{}, err
 	}
-	switch {
-	case host.Exists(i.Machine.Host.Paths.Journal()):
+	if host.Exists(i.Machine.Host.Paths.Journal()) {
 		return view.Plan{Nothing: describeOpen(s)}, nil
-	case !c.Spec.Enabled:
-		return view.Plan{Nothing: "updates are disabled"}, nil
-	case c.Spec.Pinned:
+	}
+	p, whole := view.Plan{Nothing: "updates are disabled"}, true
+	if c.Spec.Enabled {
+		var repairs []string
+		if repairs, whole, err = foreseeRepairs(ctx, s, c); err != nil {
+			return view.Plan{}, err
+		}
+		p, err = planUpdate(ctx, i, c, opts)
+		p.Repairs = repairs
+	}
+	if err != nil || p.To != "" || !whole || !opts.Restart {
+		return p, err
+	}
+	agent, err := s.Agent(ctx)
+	if err == nil && agent.Pending.Is() {
+		p.Agent = "restarted, for it differs from its unit: " + agent.Pending.String()
+		err = transaction.CheckRestart(ctx, i.Machine, c)
+	}
+	return p, err
+}
+
+// planUpdate is the change of the version that Update would make now.
+func planUpdate(ctx context.Context, i *Installer, c state.Config, opts UpdateOptions) (view.Plan, error) {
+	if c.Spec.Pinned {
 		return view.Plan{Nothing: "the host is pinned to " + c.Spec.ActiveVersion}, nil
 	}
 	spec := c.Spec
@@ -54,6 +75,41 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 		return view.Plan{From: req.From.Short(), To: req.To.String()}, refusedByOwner(err)
 	}
 	return i.plan(ctx, c, spec, req)
+}
+
+// foreseeRepairs says what a person's update would put right, see repair, or why it would leave that, and whether the
+// version itself is whole.
+func foreseeRepairs(ctx context.Context, s *survey.Survey, c state.Config) (repairs []string, whole bool, err error) {
+	if c.Spec.ActiveVersion == "" {
+		return nil, true, nil
+	}
+	active, err := s.Version()
+	if err != nil {
+		return nil, false, err
+	}
+	if !active.Whole {
+		return []string{"version " + c.Active().Short() + " is not whole on disk, and is fetched again"}, false, nil
+	}
+	err = active.Tree.Verify(ctx)
+	if failure.Is[*versions.DamagedError](err) {
+		return []string{fmt.Sprintf("version %s is damaged, and is fetched again: %v", c.Active().Short(), err)}, false, nil
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	why, err := s.Pair(ctx)
+	if err != nil {
+		return nil, true, err
+	}
+	if why != nil {
+		return []string{"links and unit are left as they are: " + why.Error()}, true, nil
+	}
+	links, err := s.Links()
+	if err != nil {
+		return nil, true, err
+	}
+	own, err := s.Own(ctx)
+	return append(links, own.Problems...), true, err
 }
 
 // describeOpen says what is going on where a journal is.

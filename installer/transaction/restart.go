@@ -16,6 +16,23 @@ import (
 // RestartActive restarts the agent on the version that it is on, by a person's word, and
 // watches it. Nothing is undone where it fails: there is no other version in it.
 func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
+	return restartActive(ctx, m, c, func(agent Agent, tree versions.Tree, sight Sight) error {
+		if _, err := agent.Prove(ctx, health.Restart, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
+			return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err,
+				c.Active().Short(), m.Host.Paths.AgentUnit())
+		}
+		m.Host.Log.Info("the agent was restarted and is healthy", "version", c.Active().Short())
+		return nil
+	})
+}
+
+// CheckRestart says what RestartActive would refuse.
+func CheckRestart(ctx context.Context, m *Machine, c state.Config) error {
+	return restartActive(ctx, m, c, func(Agent, versions.Tree, Sight) error { return nil })
+}
+
+// restartActive asks all that can stand in the way, and goes on if nothing does.
+func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Agent, versions.Tree, Sight) error) error {
 	tree, ok, err := m.Active(c)
 	if err != nil || !ok {
 		return failure.Unchanged("the active version %s is not whole on disk", OrNone(c.Spec.ActiveVersion)).
@@ -42,12 +59,7 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 			return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err)
 		}
 	}
-	if _, err := agent.Prove(ctx, health.Restart, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
-		return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err,
-			c.Active().Short(), m.Host.Paths.AgentUnit())
-	}
-	m.Host.Log.Info("the agent was restarted and is healthy", "version", c.Active().Short())
-	return nil
+	return goOn(agent, tree, sight)
 }
 
 // checkTakesOver refuses a restart that would start the linked version on the database of a program that may have changed

@@ -12,7 +12,8 @@ import (
 // Plan is what a command would do. Making it changes nothing. With an error, the
 // one that the command would end with, it holds what was known by then.
 type Plan struct {
-	Nothing  string // why nothing would happen; the rest is empty then
+	Nothing  string   // why the version would not change
+	Repairs  []string // what is wrong with the version of now, and would be put right; or why it would not
 	From     string
 	To       string
 	Download string // where from; empty when the version is on disk
@@ -25,13 +26,24 @@ type Plan struct {
 
 // Text writes the plan for a person, as far as it is known.
 func (p Plan) Text(w io.Writer) {
-	if p.Nothing != "" {
-		fmt.Fprintf(w, "Nothing would be done: %s.\n", console.Line(p.Nothing))
+	line := lines(w, "%-10s %s\n")
+	idle := len(p.Repairs) == 0 && p.Agent == ""
+	switch why := console.Line(p.Nothing); {
+	case why != "" && idle:
+		fmt.Fprintf(w, "Nothing would be done: %s.\n", why)
+	case why != "":
+		fmt.Fprintf(w, "The version would not change: %s.\n", why)
+	}
+	for _, r := range p.Repairs {
+		line("Repair", r)
 	}
 	if p.To == "" {
+		line("Agent", p.Agent)
+		if !idle {
+			fmt.Fprintln(w, "Nothing was changed.")
+		}
 		return
 	}
-	line := lines(w, "%-10s %s\n")
 	line("From", cmp.Or(p.From, "none"))
 	line("To", p.To)
 	line("Database", p.Database)

@@ -290,7 +290,29 @@ func TestADryRunForetellsAndChangesNothing(t *testing.T) {
 		}
 	}
 	update, rollback := []string{"update"}, []string{"rollback"}
-	foretells(update, "Nothing would be done: version 1.0.0 is active and wanted.")
+	const nothing = "Nothing would be done: version 1.0.0 is active and wanted."
+	foretells(update, nothing)
+	foretells([]string{"update", "--restart"}, nothing)
+	for says, wrong := range map[string][]string{
+		"Repair:    /usr/local/bin/tctl is missing; it should lead to":                {"rm", "/usr/local/bin/tctl"},
+		"Repair:    /usr/local/bin/tsh leads to /bin/true":                            {"ln", "-sfn", "/bin/true", "/usr/local/bin/tsh"},
+		"Repair:    /usr/local/lib/systemd/system/teleport.service is missing\n":      {"rm", "/usr/local/lib/systemd/system/teleport.service"},
+		"Repair:    /usr/local/lib/systemd/system/teleport-update.timer is missing\n": {"rm", "/usr/local/lib/systemd/system/teleport-update.timer"},
+		"Repair:    version 1.0.0 is damaged, and is fetched again: ":                 {"truncate", "-s", "0", programs + "/1.0.0/bin/tbot"},
+		"Repair:    version 1.0.0 is not whole on disk, and is fetched again\n":       {"rm", store + "/1.0.0/sha256"},
+	} {
+		s.Must(wrong...)
+		foretells(update, "The version would not change: version 1.0.0 is active and wanted.\n", says, "Nothing was changed.")
+		s.Must(updater, "update")
+		foretells(update, nothing)
+	}
+	s.Write("/etc/systemd/system/teleport.service.d/60-a.conf", "[Service]\nEnvironment=A=1\n")
+	s.Must("systemctl", "daemon-reload")
+	foretells(update, nothing)
+	foretells([]string{"update", "--restart"}, "Agent:     restarted, for it differs from its unit: the next start changes the variable A\n", "Nothing was changed.")
+	s.Must(updater, "update", "--restart")
+	foretells([]string{"update", "--restart"}, nothing)
+
 	s.Wants("1.1.0")
 	forward := "backed up to " + store + "/1.0.0/backup; version 1.1.0 goes on with it"
 	foretells(update, "From:      1.0.0\n", "To:        1.1.0\n", "Database:  "+forward+"\n", "Agent:     reloaded\n",
