@@ -109,7 +109,7 @@ func (s *sweep) crowd(updater string, scene Scene, kind, side string) {
 			levels = append(levels, c)
 		}
 	}
-	for _, c := range some(levels, 2) {
+	for _, c := range some(levels, 4) {
 		problems, output, err := stage.cramped(s.t, c, mount)
 		if err != nil {
 			s.t.Errorf("scene %q, %v: %v", scene.Name, c, err)

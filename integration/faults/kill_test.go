@@ -11,7 +11,7 @@ import (
 
 // A kill at any call that changes something, before it or after it, leaves a
 // host that recovery makes whole, and that the next run brings where it was to
-// go. Without FAULTS=all: a third of the points of an update, and a share of the others.
+// go. Without FAULTS=all: a third of the points of an update, and a share of half of the other scenes.
 func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
 	s := newSweep(t)
 	defer s.report("kill points")
