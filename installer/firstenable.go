@@ -5,6 +5,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 )
 
@@ -26,10 +27,19 @@ func (i *Installer) saveFirstEnable(ctx context.Context, c state.Config, opts En
 	err := changeStatus(ctx, i.Machine, func(c *state.Config) {
 		c.Status.FirstEnable = nil
 		if failed != nil && c.Spec.ActiveVersion == "" {
-			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(), Error: failed.Error()}
+			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(),
+				Error: causeOf(failed, c.Status.LastUpdate)}
 		}
 	})
 	if err != nil {
 		i.Machine.Host.Log.Debug("how the first enable ended could not be recorded for status", "error", err)
 	}
+}
+
+// causeOf is the cause of an error: a transaction ended in a process of its own, and wrote down why.
+func causeOf(failed error, last *state.LastUpdate) string {
+	if failure.Is[*transaction.ExitError](failed) && last != nil && last.Error != "" {
+		return last.Error
+	}
+	return failed.Error()
 }

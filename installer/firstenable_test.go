@@ -10,6 +10,7 @@ import (
 
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
 )
 
@@ -41,6 +42,29 @@ func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	i.saveFirstEnable(t.Context(), configOf(t, i), opts, nil)
 	if r, err = i.Status(t.Context(), StatusOptions{Offline: true}); err != nil || r.State != decision.Disabled {
 		t.Errorf("after a success: %s, %v", r.State, err)
+	}
+}
+
+// A transaction says in a process of its own why it failed: its exit code is no cause.
+func TestAFirstEnableThatFailedNamesItsCause(t *testing.T) {
+	i := testInstaller(t)
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
+	c := state.EmptyConfig()
+	c.Status.LastUpdate = &state.LastUpdate{Time: noon, Target: "1.0.0", Result: state.FailedEarly, Error: "mounted noexec"}
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
+	for failed, says := range map[error]string{
+		&transaction.ExitError{Code: 1}: "mounted noexec",
+		errors.New("no such host"):      "no such host",
+	} {
+		i.saveFirstEnable(t.Context(), configOf(t, i), EnableOptions{}, failed)
+		if r, err := i.Status(t.Context(), StatusOptions{Offline: true}); err != nil || !strings.Contains(r.Explanation, "by itself: "+says+"; remove the cause") {
+			t.Errorf("%v: %s, %v", failed, r.Explanation, err)
+		}
+		i.Machine.Scheduled = true
+		run := &tick{i: i}
+		if run.remember(failed, nil); run.memory.Error != says {
+			t.Errorf("%v: the run ended with %q", failed, run.memory.Error)
+		}
 	}
 }
 

@@ -120,6 +120,9 @@ func (t *tick) remember(err, ended error) {
 		}
 	case t.i.Machine.Scheduled:
 		t.memory.Ended, t.memory.Error = now, err.Error()
+		if c, unread := t.host().Config(); unread == nil {
+			t.memory.Error = causeOf(err, c.Status.LastUpdate)
+		}
 	}
 }
 
@@ -131,8 +134,10 @@ func (t *tick) logReason(err error) {
 		return
 	}
 	reason := "see `teleport-update status --format text`"
-	if c, err := t.host().Config(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
-		reason = c.Status.LastUpdate.Error
+	if c, unread := t.host().Config(); unread == nil {
+		if cause := causeOf(err, c.Status.LastUpdate); cause != err.Error() {
+			reason = cause
+		}
 	}
 	t.i.Machine.Host.Log.Error("the update failed; see `journalctl -u 'teleport-update-switch-*'`", "exit_code", exit.Code, "error", reason)
 }
