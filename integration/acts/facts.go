@@ -91,7 +91,7 @@ var facts = []fact{
 	{"the run's unit", func(_ *trial, o observation) string {
 		other := o["run.LoadState"] != "" && o["run.LoadState"] != "loaded"
 		return o.when(other, "systemd has the unit of the timer's runs as "+o["run.LoadState"])
-	}, well, nil},
+	}, []string{"idle", "pinned", "held"}, []string{"run_not_made", "updates_disabled"}},
 	{"the recovery", func(_ *trial, o observation) string {
 		if state := o["recovery.LoadState"]; state != "" && state != "loaded" {
 			return "systemd has the recovery as " + state
