@@ -71,6 +71,16 @@ var exceptions = map[string]exception{
 	"a read transaction on the database is open":           {why: "no database takes the place of one that a process reads", says: `is open in another process`},
 }
 
+// bothDistrusted is the exception if both files that say what version was before are not root's alone any more.
+var bothDistrusted = exception{why: "nothing is undone by what others may have written", says: `may be written by others|belongs to user`}
+
+// distrusts reports whether acts make a file another user's, or everybody's.
+func distrusts(acts []action, file string) bool {
+	return slices.ContainsFunc(acts, func(a action) bool {
+		return a.plainName() == file+" belongs to another user" || a.plainName() == file+" may be written by everybody"
+	})
+}
+
 // startsFailUnseen are acts that nobody can see before the next start, which fails: by then a version
 // that was tried has taken the place of the one that served, or the agent had to be restarted.
 var startsFailUnseen = []string{"a read transaction on the database is open", "a write transaction on the database is open", "what comes before a start fails", "a unit that the agent requires fails", "the agent's processes stand still"}
@@ -83,6 +93,9 @@ func (r *trial) excuse(status string) (x exception, excused, isSaid bool) {
 			x, excused = exception{one.why, one.says, x.unseen || slices.Contains(startsFailUnseen, part.plainName())}, true
 			isSaid = isSaid || regexp.MustCompile(one.says).MatchString(status)
 		}
+	}
+	if distrusts(r.all(), "updates.yaml") && distrusts(r.all(), "the journal") {
+		x, excused, isSaid = bothDistrusted, true, isSaid || regexp.MustCompile(bothDistrusted.says).MatchString(status)
 	}
 	return x, excused, isSaid && !strings.Contains(status, " idle: ")
 }
