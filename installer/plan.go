@@ -108,8 +108,8 @@ func foreseeRepairs(ctx context.Context, s *survey.Survey, c state.Config) (repa
 	if err != nil {
 		return nil, true, err
 	}
-	own, err := s.Own(ctx)
-	return append(links, own.Problems...), true, err
+	own, _ := s.Own(ctx) // the files: they are seen if systemd cannot be asked, too
+	return append(links, own.Problems...), true, nil
 }
 
 // describeOpen says what is going on where a journal is.
