@@ -22,7 +22,7 @@ func (l *Lack) String() string {
 func (l *Lack) Fix() string {
 	switch l.State {
 	case "masked":
-		return fmt.Sprintf("`systemctl unmask %s`, or remove the setting (`systemctl cat %s` shows it)", l.Need.Unit, l.Of)
+		return fmt.Sprintf("`%s`, or remove the setting (`systemctl cat %s` shows it)", Unmask(l.Need.Unit), l.Of)
 	case "not-found":
 		return fmt.Sprintf("bring the unit back, or remove the setting (`systemctl cat %s` shows it)", l.Of)
 	case "bad-setting", "error":

@@ -143,7 +143,7 @@ func (u Units) Overruled() []string {
 			all = append(all, fmt.Sprintf("%s takes precedence over %s: remove it, or turn it into a drop-in, `systemctl edit %s`", p.above,
 				p.path(), p.Name))
 		case p.Name != u.Timer():
-			all = append(all, fmt.Sprintf("%s is masked: `systemctl unmask %s`", p.Name, p.Name))
+			all = append(all, fmt.Sprintf("%s is masked: `%s`", p.Name, Unmask(p.Name)))
 		}
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
+	"teleport-update/systemd"
 )
 
 // Crashes says of a version that crashes again and again since when, and what then can be done.
@@ -69,7 +70,7 @@ func (h *facts) masked() string {
 	if h.agent.Mask != "" {
 		at = " by " + h.agent.Mask
 	}
-	return fmt.Sprintf("%s is masked%s: `systemctl unmask %s`", h.Paths().AgentUnit(), at, h.Paths().AgentUnit())
+	return fmt.Sprintf("%s is masked%s: `%s`", h.Paths().AgentUnit(), at, systemd.Unmask(h.Paths().AgentUnit()))
 }
 
 // restart advises to restart an agent that runs another release than the linked one, if the

@@ -124,7 +124,7 @@ func timerOf(u systemd.Unit) (off, stopped string) {
 	const stops = "no run starts by itself"
 	switch {
 	case u.LoadState == "masked":
-		return fmt.Sprintf("the updater's timer is masked, and %s: `systemctl unmask %s`, then `systemctl enable --now %s`", stops, u.Name,
+		return fmt.Sprintf("the updater's timer is masked, and %s: `%s`, then `systemctl enable --now %s`", stops, systemd.Unmask(u.Name),
 			u.Name), ""
 	case u.LoadState != "loaded":
 		return "", fmt.Sprintf("the updater's timer is missing, and %s: `teleport-update update` puts it back", stops)
@@ -179,7 +179,7 @@ func runNotMade(h *facts, f *finder) error {
 	switch {
 	case run.LoadState != "loaded":
 		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s; `teleport-update update` puts it back, "+
-			"`systemctl unmask` takes a mask away", run.Name, run.LoadState))
+			"`%s` takes a mask away", run.Name, run.LoadState, systemd.Unmask(run.Name)))
 	case !well && !(recorded(run, ticks) && run.Result == "exit-code") && ticks.Good.Before(at):
 		f.found(nonZero(at), fmt.Sprintf("the last run of the timer %s; see `systemctl status %s` and `journalctl -u %s`", howItEnded(run),
 			run.Name, run.Name))

@@ -28,7 +28,7 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	}
 	switch {
 	case u.LoadState == "masked":
-		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
+		return failure.Refuse("%s is masked: `%s` first", u.Name, systemd.Unmask(u.Name))
 	case u.LoadState != "loaded":
 		return failure.Refuse("systemd has %s as %s: %s", u.Name, u.LoadState, mendUnit(u))
 	case u.Ties.RefusesStart:

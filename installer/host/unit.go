@@ -75,7 +75,7 @@ func mendUnit(u systemd.Unit) string {
 }
 
 func masked(unit string) error {
-	return failure.Unchanged("%s is masked: `systemctl unmask %s` first", unit, unit).Refused()
+	return failure.Unchanged("%s is masked: `%s` first", unit, systemd.Unmask(unit)).Refused()
 }
 
 func takesPrecedence(path string) error {

@@ -9,6 +9,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/layout"
+	"teleport-update/systemd"
 )
 
 // setAside moves out of the way what somebody put in places that the transaction has to
@@ -77,5 +78,7 @@ func (t *transaction) runsMasked(s Sight) bool {
 	return s.LoadState == "masked" && s.Running() && s.runsFrom(t.j.To.ProgramsDir())
 }
 
-var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: "+
-	"`systemctl unmask %[1]s` first", layout.AgentUnit)
+func maskedError() error {
+	return fmt.Errorf("%s is masked, so that an agent that is stopped stays down, and nothing was stopped: `%s` first", layout.AgentUnit,
+		systemd.Unmask(layout.AgentUnit))
+}

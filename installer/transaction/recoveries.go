@@ -56,7 +56,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return t.undoUnknown(ctx)
 	}
 	if t.runsMasked(sight) {
-		return t.leftOpen(errMasked)
+		return t.leftOpen(maskedError())
 	}
 	spec, err := t.healthSpec()
 	if err != nil {

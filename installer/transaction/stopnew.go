@@ -37,7 +37,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	}
 	if u.stopsMasked(ctx) { // somebody may have masked it since the undoing began
 		u.kept = true
-		return errMasked
+		return maskedError()
 	}
 	if err := u.recordOldStop(); err != nil {
 		return err

@@ -1,0 +1,51 @@
+package systemd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// systemctl itself masks a unit in a folder, and the advised command has to take the mask away.
+func TestTheAdvisedCommandTakesAMaskAway(t *testing.T) {
+	if _, err := exec.LookPath("systemctl"); err != nil {
+		t.Skip("SKIPPED, nothing was tested: systemctl is missing")
+	}
+	for _, how := range []string{"mask", "mask --runtime"} {
+		root := t.TempDir()
+		system := filepath.Join(root, "usr/lib/systemd/system")
+		run := func(command string) {
+			t.Helper()
+			words := strings.Fields(command)
+			if out, err := exec.CommandContext(t.Context(), words[0], append([]string{"--root=" + root}, words[1:]...)...).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", command, err, out)
+			}
+		}
+		masks := func() (found []string) {
+			for _, dir := range []string{"etc/systemd/system", "run/systemd/system"} {
+				links, err := filepath.Glob(filepath.Join(root, dir, "a.service"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, links...)
+			}
+			return found
+		}
+		if err := os.MkdirAll(system, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(system, "a.service"), []byte("[Service]\nExecStart=/bin/true\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run("systemctl " + how + " a.service")
+		if len(masks()) != 1 {
+			t.Fatalf("%s: %q", how, masks())
+		}
+		run(unmask(filepath.Join(root, "run/systemd/system"), "a.service"))
+		if len(masks()) != 0 {
+			t.Errorf("after %s, the advised command leaves %q", how, masks())
+		}
+	}
+}
