@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"teleport-update/backup"
 	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -91,7 +92,7 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 			return fmt.Errorf("the agent runs, and its next start would fail: %w", why), nil
 		}
 		if c, err := s.Config(); err == nil {
-			why = s.from.Place.CheckDatabaseThere(a.Process.PID, c.Status.ActiveSchema != "")
+			why = s.from.Place.CheckDatabaseThere(a.Process.PID, c.Status.ActiveSchema != "" || s.backedUp(c.Previous()))
 		}
 		if errors.Is(why, fs.ErrPermission) {
 			return nil, why // nobody could look
@@ -114,6 +115,16 @@ func (s *Survey) NextStart(ctx context.Context) (why, err error) {
 		}
 		return why, nil
 	})
+}
+
+// backedUp reports whether the agent had a database when the host left a version.
+func (s *Survey) backedUp(r version.Release) bool {
+	tree, ok, err := s.from.Store.Lookup(r)
+	if err != nil || !ok {
+		return false
+	}
+	_, err = backup.Created(tree.BackupDir())
+	return err == nil
 }
 
 // Kept reports whether a release is on disk, with a record that is whole.
