@@ -1,6 +1,7 @@
 package walks
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -38,7 +39,9 @@ func (m *Model) Run(c Command, out *Outside) (end *Model, code int, cut *attempt
 	}
 	switch c.Name {
 	case "enable":
-		code = a.enable(c)
+		if code = a.enable(c); code == 0 || a.Active != (Release{}) {
+			a.FirstFailed = false
+		}
 	case "update":
 		code = a.update(c)
 	case "rollback":
@@ -69,6 +72,11 @@ func (a *attempt) enable(c Command) int {
 		if v := saysVersion(a.Plain["teleport"]); v != "" && version.Compare(v, to.Version) > 0 && !c.Force {
 			return 1
 		}
+		a.FirstFailed = a.install(to, spec, c, nil, Build{}) != 0
+		if a.FirstFailed {
+			return 1
+		}
+		return 0
 	case a.Active == to, a.Pinned:
 		if a.repair(true) {
 			a.mark()
@@ -253,6 +261,13 @@ func (a *attempt) uninstall(c Command) int {
 	if c.Keep && a.Active != (Release{}) && !a.tree(a.Active).here() {
 		return 1 // there is nothing to keep
 	}
+	if a.Active != (Release{}) && !c.Keep {
+		database, refused := a.leave()
+		if refused {
+			return 1
+		}
+		a.Database = database
+	}
 	a.Enabled = false
 	a.mark()
 	plain, unit := a.Before.Plain, a.Before.PlainUnit
@@ -274,6 +289,34 @@ func (a *attempt) uninstall(c Command) int {
 	*a.Model = Model{Clock: a.Clock, Database: a.Database, Plain: plain, PlainUnit: unit, Trees: map[Release]Tree{}}
 	a.done = append(a.done, a.clone())
 	return 0
+}
+
+// leave is the database that an uninstall gives to the agent of before: today's, if it has the tables of then, or the
+// newest backup with these. The program of that agent is not there, so that nobody knows whether it can read others.
+func (a *attempt) leave() (d *Database, refused bool) {
+	if a.Before.PlainUnit == "" || a.Database == nil {
+		return a.Database, false // no agent of before comes back, or there is nothing to read
+	}
+	first := a.Before.Backup
+	if first == nil {
+		return nil, true
+	}
+	if first.Database.Schema == a.Database.Schema {
+		return a.Database, false
+	}
+	readable := []*Backup{first}
+	for _, t := range a.Trees {
+		if t.Backup != nil && t.Backup.Database != nil && t.Backup.Database.Schema == first.Database.Schema {
+			readable = append(readable, t.Backup)
+		}
+	}
+	slices.SortStableFunc(readable, func(b, c *Backup) int { return cmp.Compare(c.Taken, b.Taken) })
+	for _, b := range readable {
+		if a.valid(b) {
+			return b.Database, false
+		}
+	}
+	return nil, true
 }
 
 // verify changes nothing; its exit code tells whether it found something amiss.

@@ -306,6 +306,8 @@ func (d *differences) broken() string {
 func (m *Model) state(desired Release) decision.State {
 	a := attempt{Model: m}
 	switch {
+	case m.FirstFailed:
+		return decision.NeedsAttention
 	case !m.Enabled:
 		return decision.Disabled
 	case m.Pinned:

@@ -104,8 +104,8 @@ func (w *walk) converge(ctx context.Context) (string, error) {
 	w.set(w.out)
 	insist := Command{Name: "enable", Force: true}
 	for _, c := range []Command{{Name: "unpin"}, {Name: "enable"}, insist, {Name: "update", Now: true}} {
-		if c == insist && w.may[0].Enabled {
-			continue // it is what the refusal advises where a damaged version cannot be fetched any more
+		if c == insist && w.may[0].Active == newest {
+			continue // the refusal advises it if a damaged version cannot be fetched any more, or the database is missing
 		}
 		if what, err := w.command(ctx, c, 0); err != nil || what != "" {
 			return fmt.Sprintf("%v: %s", c, what), err

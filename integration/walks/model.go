@@ -111,10 +111,12 @@ type Model struct {
 	FailedBefore    []Failed // others, the last first
 	Interrupted     *Interrupted
 	Last            *Last
+	FirstFailed     bool     // the first enable, by more than a refusal
 	Recalled        *Release // the last answer of find
 
 	Trees    map[Release]Tree
 	Database *Database
+	Had      bool // there was a database when the active version became that
 
 	// Plain are the regular files in the link folder, and what they hold;
 	// PlainUnit is the version whose unit file is there.
@@ -124,6 +126,7 @@ type Model struct {
 	Before struct {
 		Plain     map[string]string
 		PlainUnit string
+		Backup    *Backup
 	}
 	Missing    []string // links that somebody removed
 	UnitEdited bool

@@ -21,8 +21,8 @@ type databasePlan struct {
 // left, with the database it had; forward to any other with the live one.
 func (a *attempt) plan(to Release, c Command) (p databasePlan, refused bool) {
 	back := a.Active.Version != "" && version.Compare(to.Version, a.Active.Version) < 0
-	if a.Database == nil {
-		return p, false
+	if a.Database == nil { // it was taken away, or there never was one
+		return databasePlan{outdate: true}, a.Had && !c.Force && !c.SkipBackup
 	}
 	if c.SkipBackup && !back {
 		return databasePlan{outdate: true}, false
@@ -162,16 +162,20 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	if a.Active == (Release{}) {
 		// What a link replaces is back as soon as a version does not bring it.
 		a.Before.Plain, a.Before.PlainUnit = a.Plain, a.PlainUnit
+		if p.backUp {
+			a.Before.Backup = &Backup{Database: a.Database, Taken: a.Clock}
+		}
 		a.PlainUnit = ""
 	}
 	if a.Active != to {
 		a.Previous = a.Active
 	}
+	a.Had = a.Database != nil
 	a.Active = to
 	if spec != nil {
 		a.Proxy, a.Enabled, a.Pinned = true, spec.enabled, spec.pinned
 	}
-	a.Held, a.Failed, a.FailedBefore, a.Interrupted, a.Refused = held, nil, nil, nil, nil
+	a.Held, a.Failed, a.FailedBefore, a.Interrupted, a.Refused = held, a.previousFailed(), nil, nil, nil
 	a.HeldLeft, a.HeldHeard = nil, false
 	if held != nil {
 		left := a.Previous
@@ -182,6 +186,15 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	a.mark()
 	a.retain()
 	a.done = append(a.done, a.clone())
+}
+
+// previousFailed is what is remembered of the version before if it failed: its first way back that was undone is not.
+func (a *attempt) previousFailed() *Failed {
+	failed := a.failureOf(a.Previous)
+	if failed != nil && failed.Attempts == 1 && a.Last != nil && a.Last.Target.Version == a.Previous.Version && a.Last.Result != "succeeded" {
+		return nil
+	}
+	return failed
 }
 
 // undo notes the state in which a transaction to a version ends that is cut off.
