@@ -11,7 +11,6 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/report"
 )
@@ -71,7 +70,7 @@ func (h heartbeats) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	b.Hostname, _ = os.Hostname()
 	// In a host without systemd nobody can tell.
 	if active.Version != "" && host.Exists("/run/systemd/system") {
-		group := "/system.slice/" + layout.AgentUnit
+		group := "/system.slice/" + h.m.Host.Paths.AgentUnit()
 		b.Unhealthy = len(procfs.Host().Group(group)) == 0 && procfs.Host().HiddenIn(group) == nil
 	}
 	if answer := h.finder.recall(spec); answer != nil {

@@ -8,7 +8,6 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/layout"
 	"teleport-update/systemd"
 )
 
@@ -78,7 +77,7 @@ func (t *transaction) runsMasked(s Sight) bool {
 	return s.LoadState == "masked" && s.Running() && s.runsFrom(t.j.To.ProgramsDir())
 }
 
-func maskedError() error {
-	return fmt.Errorf("%s is masked, so that an agent that is stopped stays down, and nothing was stopped: `%s` first", layout.AgentUnit,
-		systemd.Unmask(layout.AgentUnit))
+func maskedError(unit string) error {
+	return fmt.Errorf("%s is masked, so that an agent that is stopped stays down, and nothing was stopped: `%s` first", unit,
+		systemd.Unmask(unit))
 }

@@ -56,7 +56,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return t.undoUnknown(ctx)
 	}
 	if t.runsMasked(sight) {
-		return t.leftOpen(maskedError())
+		return t.leftOpen(maskedError(sight.Name))
 	}
 	spec, err := t.healthSpec()
 	if err != nil {

@@ -37,7 +37,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	}
 	if u.stopsMasked(ctx) { // somebody may have masked it since the undoing began
 		u.kept = true
-		return maskedError()
+		return maskedError(u.unit)
 	}
 	if err := u.recordOldStop(); err != nil {
 		return err

@@ -21,7 +21,7 @@ func (t *transaction) undo(ctx context.Context) error {
 	}
 	if sight, err := t.agent.Look(ctx); err == nil {
 		if t.runsMasked(sight) {
-			return maskedError()
+			return maskedError(sight.Name)
 		}
 		if why := sight.hidden(); why != nil {
 			return t.leftOpen(why) // it would be restarted in each run, and taken for dead
