@@ -117,6 +117,7 @@ type Model struct {
 	Trees    map[Release]Tree
 	Database *Database
 	Had      bool // there was a database when the active version became that
+	Noted    int  // its schema, which is noted; 0: there was none
 
 	// Plain are the regular files in the link folder, and what they hold;
 	// PlainUnit is the version whose unit file is there.

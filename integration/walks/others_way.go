@@ -62,11 +62,30 @@ func inTheWayOfLink(thing thing, name string) action {
 			}
 			return w.replace(path, thing)
 		},
-		back: func(w *walk, _, end *Model) {
+		back: func(w *walk, was, end *Model) {
+			if name == "teleport" {
+				w.foundAnother(was, end)
+			}
 			if _, err := os.Lstat(filepath.Join(w.links(), name)); err != nil && !slices.Contains(end.Missing, name) {
 				end.Missing = append(slices.Clone(end.Missing), name)
 			}
 		},
+	}
+}
+
+// foundAnother has a database that another program may have changed be kept apart, and not as that of the version that
+// is left: its tables are not the noted ones, and this program names no version.
+func (w *walk) foundAnother(was, end *Model) {
+	tree := end.tree(was.Active)
+	if was.Database == nil || was.Noted == was.Database.Schema || was.Active == end.Active || tree == nil {
+		return
+	}
+	if _, err := os.Stat(filepath.Join(w.data(), "database-backups", "found")); err == nil {
+		tree.Backup = nil
+		if before := was.tree(was.Active); before != nil {
+			tree.Backup = before.Backup
+		}
+		end.Trees[was.Active] = *tree
 	}
 }
 

@@ -170,7 +170,9 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	if a.Active != to {
 		a.Previous = a.Active
 	}
-	a.Had = a.Database != nil
+	if a.Had, a.Noted = a.Database != nil, 0; a.Had {
+		a.Noted = a.Database.Schema
+	}
 	a.Active = to
 	if spec != nil {
 		a.Proxy, a.Enabled, a.Pinned = true, spec.enabled, spec.pinned
