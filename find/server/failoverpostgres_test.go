@@ -42,7 +42,11 @@ func TestASuspendAndAFailoverOfPostgreSQL(t *testing.T) {
 					}
 				}
 				revision := primary.SQL("find", "SELECT revision FROM teleport_find.head")
-				for limit := time.Now().Add(20 * time.Second); standby.Alive() && standby.SQL("find", "SELECT revision FROM teleport_find.head") != revision; {
+				follows := func() bool { // it may not have the table yet
+					return standby.SQL("find", "SELECT to_regclass('teleport_find.head')") != "" &&
+						standby.SQL("find", "SELECT revision FROM teleport_find.head") == revision
+				}
+				for limit := time.Now().Add(20 * time.Second); standby.Alive() && !follows(); {
 					if time.Now().After(limit) {
 						t.Fatal("the standby does not follow")
 					}
