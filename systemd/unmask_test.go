@@ -13,7 +13,7 @@ func TestTheAdvisedCommandTakesAMaskAway(t *testing.T) {
 	if _, err := exec.LookPath("systemctl"); err != nil {
 		t.Skip("SKIPPED, nothing was tested: systemctl is missing")
 	}
-	for _, how := range []string{"mask", "mask --runtime"} {
+	for _, how := range [][]string{{"mask"}, {"mask --runtime"}, {"mask", "mask --runtime"}} {
 		root := t.TempDir()
 		system := filepath.Join(root, "usr/lib/systemd/system")
 		run := func(command string) {
@@ -39,13 +39,17 @@ func TestTheAdvisedCommandTakesAMaskAway(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(system, "a.service"), []byte("[Service]\nExecStart=/bin/true\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		run("systemctl " + how + " a.service")
-		if len(masks()) != 1 {
-			t.Fatalf("%s: %q", how, masks())
+		for n, command := range how {
+			run("systemctl " + command + " a.service")
+			if len(masks()) != n+1 {
+				t.Fatalf("%s: %q", how, masks())
+			}
 		}
-		run(unmask(filepath.Join(root, "run/systemd/system"), "a.service"))
-		if len(masks()) != 0 {
-			t.Errorf("after %s, the advised command leaves %q", how, masks())
+		for left := len(how); left > 0; left-- {
+			run(unmask(filepath.Join(root, "etc/systemd/system"), filepath.Join(root, "run/systemd/system"), "a.service"))
+			if len(masks()) != left-1 {
+				t.Errorf("after %s, the advised command leaves %q", how, masks())
+			}
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"teleport-update/health"
 	"teleport-update/installer/host"
@@ -163,12 +162,6 @@ func (s Sight) unloadable() bool {
 // started reports whether the agent runs, or is about to: a job alone says nothing, it may be one
 // that stops it.
 func (s Sight) started() bool { return s.Running() || s.ActiveState == "activating" }
-
-// notFor reports whether the agent does not run, or not for as long as a window yet. Where systemd does not
-// run, nobody knows.
-func (s Sight) notFor(window time.Duration, now time.Time) bool {
-	return s.State != state.AgentUnknown && !(s.Running() && now.Sub(s.Since) >= window)
-}
 
 func cameFrom(p procfs.Process, dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)

@@ -62,3 +62,9 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request,
 	}
 	return err
 }
+
+// notFor reports whether the agent does not run, or not for as long as a window yet. Where systemd does not
+// run, nobody knows.
+func (s Sight) notFor(window time.Duration, now time.Time) bool {
+	return s.State != state.AgentUnknown && !(s.Running() && now.Sub(s.Since) >= window)
+}
