@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
@@ -96,6 +98,8 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	for _, p := range problems {
 		i.Machine.Host.Log.Warn("repairing", "problem", p)
 	}
+	unit, err := host.ReadUnit(i.Machine.Host.Paths.Unit())
+	lost := err == nil && host.UnitLost(unit)
 	kept, err := i.Machine.Host.KeepForeignUnit()
 	if err != nil {
 		return fmt.Errorf("keep the agent's unit, which somebody wrote: %w", err)
@@ -110,5 +114,28 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 		return fmt.Errorf("repair the updater's link: %w", err)
 	}
 	i.chronicle().addRepair(tree.Release, problems)
-	return i.reloadUnits(ctx)
+	if err := i.reloadUnits(ctx); err != nil || !lost {
+		return err
+	}
+	return startWithout(ctx, i.Machine)
+}
+
+// startWithout starts an agent that systemd did not start at this boot, or not again after it failed, because its unit was lost.
+// An agent that a person stopped stays down.
+func startWithout(ctx context.Context, m *transaction.Machine) error {
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	ran := sight.InvocationID != "" && sight.ActiveState != "failed"
+	if err != nil || ran || sight.State == state.AgentRunning || sight.UnitFileState != "enabled" || sight.JobPending {
+		return err
+	}
+	m.Host.Log.Warn("starting the agent, whose unit was lost", "unit", sight.Name)
+	if err := agent.Start(ctx); err != nil {
+		m.Host.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)
+	}
+	return nil
 }

@@ -137,7 +137,7 @@ func monotonic() time.Duration {
 }
 
 // Unit returns the state of a unit. One that does not exist is no error: its
-// LoadState is "not-found".
+// LoadState is "not-found", and so is that of one whose file was lost, which systemd calls masked.
 func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 	u, err := do(ctx, c, func(ctx context.Context, l *link) (Unit, error) {
 		p, err := l.properties(ctx, unitPath(name))
@@ -152,6 +152,9 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 	})
 	if err != nil {
 		return Unit{}, fmt.Errorf("read the state of %s: %w", name, err)
+	}
+	if u.isLost() {
+		u.LoadState = "not-found"
 	}
 	return u, nil
 }

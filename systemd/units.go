@@ -137,9 +137,9 @@ func (u Units) Overruled() []string {
 		if _, err := os.Lstat(p.above); err != nil || sameFile(p.above, p.path()) {
 			continue
 		}
-		to, _ := os.Readlink(p.above)
+		masked, _ := maskIn([]string{filepath.Dir(p.above)}, p.Name)
 		switch {
-		case to != os.DevNull:
+		case masked == "":
 			all = append(all, fmt.Sprintf("%s takes precedence over %s: remove it, or turn it into a drop-in, `systemctl edit %s`", p.above,
 				p.path(), p.Name))
 		case p.Name != u.Timer():

@@ -197,6 +197,9 @@ func ReadUnit(path string) (state.UnitFile, error) {
 	return u, err
 }
 
+// UnitLost reports whether nothing is left of a unit file: it is gone, or empty, as after a full disk or a power cut.
+func UnitLost(u state.UnitFile) bool { return u.Target == "" && len(u.Content) == 0 }
+
 func refuseUnit(path string) error {
 	return failure.Unchanged("%s is neither a file nor a link: remove it", path).Refused()
 }

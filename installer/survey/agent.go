@@ -7,14 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
@@ -84,7 +82,7 @@ func (s *Survey) Needs(ctx context.Context) (why, err error) {
 func (s *Survey) AgentOf(sight transaction.Sight) Agent {
 	a := Agent{Sight: sight, Pending: s.pending(sight)}
 	if sight.LoadState == "masked" {
-		a.Mask = maskOf(s.from.Paths.AgentUnit())
+		a.Mask = systemd.MaskOf(s.from.Paths.AgentUnit())
 	}
 	if sight.State != state.AgentUnknown && sight.State != state.AgentStopped {
 		a.Process = cmp.Or(sight.Serving, sight.Main)
@@ -113,17 +111,6 @@ func (s *Survey) Configured() (bool, error) {
 
 // Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does.
 func (s *Survey) Servers() (string, error) { return s.servers.get(s.from.Configuration.Servers) }
-
-// maskOf is the link that masks a unit.
-func maskOf(unit string) string {
-	for _, dir := range []string{layout.ConfigDir, "/run/systemd/system"} {
-		path := filepath.Join(dir, unit)
-		if to, err := os.Readlink(path); err == nil && to == os.DevNull {
-			return path
-		}
-	}
-	return ""
-}
 
 // pending is about the agent that serves. What cannot be told is not pending.
 func (s *Survey) pending(sight transaction.Sight) Pending {

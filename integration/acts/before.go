@@ -8,6 +8,7 @@ func actsBefore() (all []action) {
 	all = append(all, toTheAgentsUnit()...)
 	all = append(all, withOtherUnits()...)
 	all = append(all, toTheUpdatersUnits()...)
+	all = append(all, withoutUnitFiles()...)
 	all = append(all, toTheUpdater()...)
 	all = append(all, toMountsAndFiles()...)
 	all = append(all, fromCopies()...)
@@ -148,6 +149,21 @@ func toTheUpdatersUnits() (all []action) {
 		action{name: timer + " is stopped", on: timer, before: "systemctl stop " + timer, undo: "systemctl start " + timer},
 		action{name: recovery + " is disabled", on: recovery, before: "systemctl --quiet disable " + recovery, undo: "systemctl --quiet enable " + recovery},
 	)
+}
+
+// withoutUnitFiles empties the file of a unit, as a full disk or a power cut does, or removes it, and systemd
+// reads the units again. systemd takes an empty file for a mask.
+func withoutUnitFiles() (all []action) {
+	const undo = `[ -s P ] || cp -a $ASIDE/unit P; systemctl daemon-reload; systemctl start teleport teleport-update.timer || :`
+	for _, unit := range []string{"teleport.service", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"} {
+		path := "/usr/local/lib/systemd/system/" + unit
+		all = append(all,
+			action{name: "the file of " + unit + " is emptied", on: path, before: fill(`cp -a P $ASIDE/unit; : >P; systemctl daemon-reload`, "P", path),
+				undo: fill(undo, "P", path)},
+			action{name: "the file of " + unit + " is gone", on: path, before: fill(`mv P $ASIDE/unit; systemctl daemon-reload`, "P", path),
+				undo: fill(undo, "P", path)})
+	}
+	return all
 }
 
 // copyOf finds the updater's copy, which its own units execute.
