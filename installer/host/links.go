@@ -173,6 +173,21 @@ func AgentLinkIsBack(changes []state.LinkChange) bool {
 	return !slices.ContainsFunc(changes, func(c state.LinkChange) bool { return filepath.Base(c.Path) == AgentName && !isBack(c) })
 }
 
+// AgentLinkLed reports whether the agent's own link led into a folder before the changes. A file may have stood there, which is
+// a program of its own.
+func AgentLinkLed(changes []state.LinkChange, dir string) bool {
+	for _, c := range changes {
+		if filepath.Base(c.Path) == AgentName {
+			to := c.Before.Link
+			if to != "" && !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(c.Path), to)
+			}
+			return strings.HasPrefix(to, dir+"/") || inside(to, dir)
+		}
+	}
+	return true // it is not changed
+}
+
 // CheckLinks says what is wrong with the links of a tree, a sentence each;
 // nothing when all is well. Nothing is changed.
 func CheckLinks(linkDir string, t versions.Tree) ([]string, error) {

@@ -6,6 +6,7 @@ import (
 
 	"teleport-update/health"
 	"teleport-update/health/settings"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
@@ -98,7 +99,7 @@ func (u *undoing) watchOld(ctx context.Context) error {
 		return nil // nobody ever told it anything
 	}
 	dir, another := "", sight.mainFrom(u.j.To.ProgramsDir())
-	if u.j.From != nil && !u.j.Database.Foreign {
+	if u.j.From != nil && !u.j.Database.Foreign && host.AgentLinkLed(u.j.Links, u.j.From.ProgramsDir()) {
 		// What others had systemd start in its place is no agent.
 		dir = u.j.From.ProgramsDir()
 		another = !sight.runsFrom(dir)

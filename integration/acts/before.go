@@ -11,6 +11,7 @@ func actsBefore() (all []action) {
 	all = append(all, withoutUnitFiles()...)
 	all = append(all, toTheUpdater()...)
 	all = append(all, toMountsAndFiles()...)
+	all = append(all, withLayouts()...)
 	all = append(all, fromCopies()...)
 	all = append(all, byPeople()...)
 	for n := range all {

@@ -25,8 +25,11 @@ type sight struct {
 
 const lookScript = `
 pid=$(cat $PIDFILE 2>/dev/null || true)
+[ -e $PIDFILE ] || pid=$(timeout 10 systemctl show teleport.service -p MainPID --value 2>/dev/null | sed s/^0$//)
 echo "process=$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)"
-echo "program=$(readlink /proc/$pid/exe)"
+program=$(readlink /proc/$pid/exe || true)
+case $program in $LINKS/teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy
+echo "program=$program"
 echo "unit=$(timeout 10 systemctl show teleport.service -p ActiveState --value 2>/dev/null)"
 echo "link=$(readlink $LINKS/teleport)"
 echo "phase=$(sed -n 's/^ *"phase": "\(.*\)",$/\1/p' $STORE/journal.json 2>/dev/null)"
