@@ -213,6 +213,10 @@ func TestTheFileForATicketKeepsWhatHelps(t *testing.T) {
 	if got, want := string(c.cleanUnits([]byte(others))), "[Service]\nExecStart=/opt/x/run (2 arguments are left out)\nEnvironment=(left out)\nFoo=(left out)\n"; got != want {
 		t.Errorf("a unit of others becomes\n%s", got)
 	}
+	const commented = "[Service]\n# User=old \\\nUser=teleport\nExecStart=/usr/local/bin/teleport start \\\n# the usual one\n  --config=/etc/teleport.yaml\n"
+	if got, want := string(c.cleanUnits([]byte(commented))), "[Service]\nUser=teleport\nExecStart=/usr/local/bin/teleport start --config=/etc/teleport.yaml\n"; got != want {
+		t.Errorf("a unit with comments becomes\n%s", got)
+	}
 }
 
 // The agent's own lines come only if they are asked for, and say that nobody has cleaned them.

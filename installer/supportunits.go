@@ -71,10 +71,18 @@ var directives = map[string]string{
 // cleanUnits keeps of units and their drop-ins, as "systemctl cat" shows them, which files there are,
 // directives that are known with values of a known form, and the names of the others. Comments go.
 func (c *cleaner) cleanUnits(text []byte) []byte {
-	joined := regexp.MustCompile(`\\\n`).ReplaceAllString(string(text), " ")
 	section := regexp.MustCompile(`^\[[A-Z][A-Za-z]{1,14}\]$`)
 	name := regexp.MustCompile(`^[A-Z][A-Za-z]{1,40}$`)
 	file := regexp.MustCompile(`^# ((?:/[A-Za-z0-9._@\\:+-]+)+)$`)
+	comment := regexp.MustCompile(`(?m)^[ \t]*[#;].*\n?`)
+	// Before lines are joined: a comment ends with its line, also inside one that goes on (systemd.syntax(7)).
+	says := comment.ReplaceAllStringFunc(string(text), func(line string) string {
+		if file.MatchString(strings.TrimSpace(line)) {
+			return line
+		}
+		return ""
+	})
+	joined := strings.ReplaceAll(says, "\\\n", " ")
 	var b strings.Builder
 	for line := range strings.Lines(joined) {
 		line = strings.TrimSpace(line)
@@ -85,7 +93,6 @@ func (c *cleaner) cleanUnits(text []byte) []byte {
 			b.WriteString(line + "\n")
 		case file.MatchString(line):
 			b.WriteString(c.line(line) + "\n")
-		case strings.HasPrefix(line, "#"), strings.HasPrefix(line, ";"):
 		case !assigns || !name.MatchString(directive), len(directive) >= 24 && directives[directive] == "" && random(directive):
 			b.WriteString("(a line is left out)\n")
 		default:

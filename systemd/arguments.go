@@ -68,9 +68,13 @@ func (a Argument) Plain() bool {
 	return !slices.ContainsFunc(a.Words, func(word string) bool { return word == "" || strings.ContainsFunc(word, needsQuotes) })
 }
 
-// UnitArguments reads the arguments of the command that a unit file starts as systemd reads them. Variables and
-// specifiers stand in them as in the file: another unit with the same environment has the same arguments.
-func UnitArguments(unit []byte) []Argument {
+// UnitArguments are the arguments of the command that a unit file starts.
+func UnitArguments(unit []byte) []Argument { return Arguments(UnitCommand(unit)) }
+
+// UnitCommand reads the words of the command that a unit file starts as systemd reads them, the program first; a file
+// without a command has none. Variables and specifiers stand in them as in the file: another unit with the same
+// environment has the same arguments.
+func UnitCommand(unit []byte) []string {
 	var s settings
 	s.add(unit)
 	words, literal := s.words()
@@ -79,7 +83,7 @@ func UnitArguments(unit []byte) []Argument {
 			words[n] = strings.ReplaceAll(words[n], "$", "$$")
 		}
 	}
-	return Arguments(words)
+	return words
 }
 
 // Missing returns what is in host and not in release, by name, and what is in both with

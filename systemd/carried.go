@@ -61,14 +61,13 @@ type assignment struct{ section, name, value string }
 // assignments reads a unit file. What an empty value takes back is not in it.
 func assignments(content []byte) (all []assignment) {
 	section := ""
-	text := strings.ReplaceAll(string(content), "\\\n", " ")
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section = line
+	for _, line := range unitLines(string(content)) {
+		if strings.HasPrefix(line.text, "[") {
+			section = line.text
+			continue
 		}
-		name, value, is := strings.Cut(line, "=")
-		if !is || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") || strings.HasPrefix(line, "[") {
+		name, value, is := strings.Cut(line.text, "=")
+		if !is {
 			continue
 		}
 		a := assignment{section, strings.TrimSpace(name), strings.TrimSpace(value)}

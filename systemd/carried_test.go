@@ -100,3 +100,19 @@ func TestWhatIsExecutedIsExecutedOnce(t *testing.T) {
 		t.Errorf("of the same unit: %+v", c)
 	}
 }
+
+// systemd.syntax(7): a comment ends with its line, and one inside a line that goes on is left out of it.
+func TestCommentsAreReadAsSystemdReadsThem(t *testing.T) {
+	for written, want := range map[string]string{
+		"# ExecStartPre=/old \\\nEnvironment=HTTPS_PROXY=http://p:3128":              "Environment=HTTPS_PROXY=http://p:3128\n",
+		"; gone \\\n  # too \\\nUser=teleport":                                       "User=teleport\n",
+		"ExecStartPre=/bin/install -d \\\n# closed to others\n  -m 0700 /srv/ca":     "ExecStartPre=\nExecStartPre=/bin/install -d    -m 0700 /srv/ca\n",
+		"Environment=A=1 \\\n  ; the second one \\\n B=2\nUser=teleport":             "Environment=A=1   B=2\nUser=teleport\n",
+		"Environment=A=1 \\\n# [Install]\n B=2\nEnvironment=\\\n# none\n\nUser=root": "User=root\n",
+	} {
+		before := strings.Replace(releaseUnit, "\nType=", "\n"+written+"\nType=", 1)
+		if c := Carry([]byte(before), []byte(releaseUnit)); string(c.DropIn) != "[Service]\n"+want || c.Rest != nil {
+			t.Errorf("%s\nthe drop-in is\n%s\nwant\n%s\nnot kept: %q", written, c.DropIn, want, c.Rest)
+		}
+	}
+}

@@ -32,7 +32,11 @@ func (h *Host) unitOf(tree versions.Tree) ([]byte, error) {
 // is proven, what starts the agent says so: the unit of before, and then ours, which
 // has them.
 func (h *Host) kept(release []byte) []systemd.Argument {
-	before := systemd.UnitArguments(h.hostUnit())
+	var before []systemd.Argument
+	// CheckArguments refuses a unit that cannot be read.
+	if command, err := h.hostCommand(); err == nil && startsAgent(command) {
+		before = systemd.Arguments(command)
+	}
 	if h.HasOriginals() {
 		// The rest has a line for each program, and every run of the timer comes here.
 		var o struct {
@@ -49,22 +53,37 @@ func (h *Host) kept(release []byte) []systemd.Argument {
 	return slices.DeleteFunc(missing, func(a systemd.Argument) bool { return !a.Plain() })
 }
 
-// hostUnit is the unit that starts an agent which is not ours yet: where ours will
-// be, else a package's.
-func (h *Host) hostUnit() []byte {
-	for _, dir := range append([]string{h.Paths.UnitDir}, layout.PackageUnitDirs...) {
-		if dir != h.Paths.UnitDir && !h.Usual() {
-			continue
-		}
-		u, err := ReadUnit(filepath.Join(dir, h.Paths.AgentUnit()))
-		if err == nil && u.Target != "" {
-			u, err = ReadUnit(u.Target)
-		}
-		if err == nil && u.Regular {
-			return u.Content
+// hostCommand is the command of the unit that starts an agent which is not ours yet: where ours
+// will be, else a package's. A link is followed as systemd follows it.
+func (h *Host) hostCommand() ([]string, error) {
+	dirs := []string{h.Paths.UnitDir}
+	if h.systemdReads() {
+		dirs = append(dirs, layout.PackageUnitDirs...)
+	}
+	for _, dir := range dirs {
+		content, err := regular.Read(filepath.Join(dir, h.Paths.AgentUnit()), archive.MaxUnit, 0)
+		_, odd := errors.AsType[*regular.UnsuitableError](err)
+		switch {
+		case err == nil:
+			return systemd.UnitCommand(content), nil
+		case !odd && !errors.Is(err, fs.ErrNotExist):
+			return nil, failure.Unchanged("see with which arguments the agent is started: %w", err).To("see that root can read the file")
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// startsAgent reports whether what follows in a command are the agent's arguments: not those of a shell, a script or a
+// container that starts it.
+func startsAgent(command []string) bool {
+	if len(command) < 2 || command[1] != "start" {
+		return false
+	}
+	if filepath.Base(command[0]) == AgentName {
+		return true
+	}
+	program, err := filepath.EvalSymlinks(command[0])
+	return err == nil && filepath.Base(program) == AgentName
 }
 
 // saveArguments writes down, at the first enable, which arguments are kept.
@@ -92,10 +111,19 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 	if err != nil {
 		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
 	}
+	before, err := h.hostCommand()
+	if err != nil {
+		return err
+	}
 	release := systemd.UnitArguments(content)
-	missing, contradicting := systemd.Missing(systemd.UnitArguments(h.hostUnit()), release)
+	missing, contradicting := systemd.Missing(systemd.Arguments(before), release)
 	const settle = "write the whole command into a drop-in (`systemctl edit teleport`: " +
 		"ExecStart=, then ExecStart=%s/teleport start …), then run the command again"
+	if len(before) > 0 && !startsAgent(before) {
+		// Its words may hold a password.
+		return failure.Unchanged("the agent's unit runs %s, and not `teleport start …` itself: its arguments cannot be kept", before[0]).
+			To(settle, h.Paths.LinkDir).Refused()
+	}
 	if len(contradicting) > 0 {
 		return failure.Unchanged("the agent is started with %s, and version %s says otherwise in its unit: %s",
 			strings.Join(systemd.Texts(contradicting), " "), tree.Release.Short(), strings.Join(systemd.Texts(release), " ")).
@@ -159,7 +187,7 @@ func (h *Host) hasOwnCommand() bool {
 		if _, odd := errors.AsType[*regular.UnsuitableError](err); err != nil && !odd && !errors.Is(err, fs.ErrNotExist) {
 			return false
 		}
-		if systemd.UnitArguments(content) != nil {
+		if startsAgent(systemd.UnitCommand(content)) {
 			return true
 		}
 	}

@@ -116,3 +116,84 @@ func TestAUnitThatWouldLeadTheAgentElsewhereIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// What a shell, a script or a container starts has arguments that stand elsewhere, or other ones of the same look.
+func TestACommandThatIsNotTheAgentsIsRefused(t *testing.T) {
+	linked := filepath.Join(t.TempDir(), "teleport-ent")
+	writeFile(t, filepath.Join(filepath.Dir(linked), "opt/teleport"), "")
+	if err := os.Symlink("opt/teleport", linked); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ command, runs, keeps string }{
+		"a shell":                  {command: "/bin/sh -c 'exec /usr/local/bin/teleport start --roles=node --token=/etc/t'", runs: "/bin/sh"},
+		"a shell, with the word":   {command: "/bin/sh -c teleport start", runs: "/bin/sh"},
+		"a script":                 {command: "/usr/local/sbin/run-teleport", runs: "/usr/local/sbin/run-teleport"},
+		"a script, with the word":  {command: "/usr/local/sbin/run-teleport start --roles=node", runs: "/usr/local/sbin/run-teleport"},
+		"another environment":      {command: "/usr/bin/env HTTPS_PROXY=http://u:secret@p:1 /usr/local/bin/teleport start", runs: "/usr/bin/env"},
+		"a container":              {command: "/usr/bin/docker start -a teleport", runs: "/usr/bin/docker"},
+		"another command of its":   {command: "/usr/bin/teleport run start", runs: "/usr/bin/teleport"},
+		"no arguments":             {command: "/usr/bin/teleport start"},
+		"prefixes":                 {command: "-@/usr/bin/teleport agent start -r node", keeps: " -r node"},
+		"without a folder":         {command: "teleport start --roles=node", keeps: " --roles=node"},
+		"another name of the same": {command: linked + " start --roles=node", keeps: " --roles=node"},
+		"Teleport's own":           {command: "/opt/teleport/system/bin/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			tree := h.release(t, "1.0.0", version.OSS, false)
+			writeFile(t, h.Paths.Unit(), "[Service]\nExecStart="+tc.command+"\n")
+			err := h.CheckArguments(tree)
+			want := "unit runs " + tc.runs + ", and not `teleport start …` itself"
+			if (err != nil) != (tc.runs != "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
+				t.Errorf("%v; runs %q", err, tc.runs)
+			}
+			if tc.runs != "" { // as the message advises
+				writeFile(t, filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "override.conf"), "[Service]\nExecStart=\nExecStart=/usr/local/bin/teleport start\n")
+				if err := h.CheckArguments(tree); err != nil {
+					t.Errorf("with the whole command in a drop-in: %v", err)
+				}
+			}
+			unit, err := h.unitOf(tree)
+			if want := "# 1.0.0\n[Service]\nExecStart=/usr/local/bin/" + releaseCommand + tc.keeps + "\n"; err != nil || string(unit) != want {
+				t.Errorf("the unit is\n%s(%v); want\n%s", unit, err, want)
+			}
+		})
+	}
+}
+
+// As systemd, which follows links by the folder that they are in, and however many.
+func TestArgumentsOfALinkedUnitAreKept(t *testing.T) {
+	for name, links := range map[string][]string{ // each leads to the next one
+		"a link": {"/own/teleport.service"}, "a relative link": {"../own/teleport.service"},
+		"a link to a link": {"../own/link.service", "teleport.service"}, "one that leads nowhere": {"../own/gone.service"},
+		"one that leads in a circle": {"../own/link.service", "link.service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			tree := h.release(t, "1.0.0", version.OSS, false)
+			top := filepath.Dir(h.Paths.UnitDir)
+			writeFile(t, filepath.Join(top, "own/teleport.service"), "[Service]\nExecStart=/usr/bin/"+releaseCommand+" --roles=node\n")
+			at := h.Paths.Unit()
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, to := range links {
+				if filepath.IsAbs(to) {
+					to = filepath.Join(top, to)
+				}
+				if err := os.Symlink(to, at); err != nil {
+					t.Fatal(err)
+				}
+				at = filepath.Join(top, "own/link.service")
+			}
+			circle, dangling := strings.Contains(name, "circle"), strings.Contains(name, "nowhere")
+			if err := h.CheckArguments(tree); (err != nil) != circle {
+				t.Error(err)
+			}
+			unit, err := h.unitOf(tree)
+			if keeps := strings.Contains(string(unit), " --roles=node\n"); err != nil || keeps == (circle || dangling) {
+				t.Errorf("the unit is\n%s(%v)", unit, err)
+			}
+		})
+	}
+}

@@ -184,6 +184,8 @@ func TestSecretsOfUnitsAreFound(t *testing.T) {
 		"quotes":                 "[Service]\nExecStart=/usr/local/bin/teleport start \"--token=SECRET\"\n",
 		"quotes about the value": "[Service]\nExecStart=/usr/local/bin/teleport start --token='SECRET'\n",
 		"a line that goes on":    "[Service]\nExecStart=/usr/local/bin/teleport start \\\n  --token \\\n  SECRET\n",
+		"a comment that goes on": "[Service]\n# ExecStart=/usr/bin/old \\\nExecStart=/usr/local/bin/teleport start --token=SECRET\n",
+		"a comment inside":       "[Service]\nExecStart=/usr/local/bin/teleport start --token \\\n  # of the nodes\n  SECRET\n",
 		"a bot":                  "[Service]\nExecStart=/usr/local/bin/tbot start --token=SECRET\n",
 		"the environment":        "[Service]\nEnvironment=TELEPORT_BOT_TOKEN=SECRET\nExecStart=/usr/local/bin/tbot start\n",
 		"the second variable":    "[Service]\nEnvironment=\"A=b\" \"JOIN_TOKEN=SECRET\"\nExecStart=/usr/local/bin/teleport start\n",

@@ -24,8 +24,9 @@ var (
 	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_KEY)=["']?([^\s"']+)`)
 	// configVariable is one that names a configuration.
 	configVariable = regexp.MustCompile(`\b(?:TELEPORT_CONFIG_FILE|TBOT_CONFIG_PATH|TBOT_CONFIG)=["']?([^\s"']+)`)
-	comment        = regexp.MustCompile(`(?m)^\s*[#;].*$`)
-	environment    = regexp.MustCompile(`(?m)^\s*EnvironmentFile\s*=\s*-?(\S+)`)
+	// comment is a line that says nothing. It ends with its line, also where that ends with a backslash.
+	comment     = regexp.MustCompile(`(?m)^[ \t]*[#;].*\n?`)
+	environment = regexp.MustCompile(`(?m)^\s*EnvironmentFile\s*=\s*-?(\S+)`)
 )
 
 // units looks at the units and drop-ins that start agents or bots, at the files with
@@ -40,7 +41,7 @@ func (l *look) units() error {
 			errs = append(errs, err)
 			continue
 		}
-		text := comment.ReplaceAllString(strings.ReplaceAll(string(data), "\\\n", " "), "")
+		text := strings.ReplaceAll(comment.ReplaceAllString(string(data), ""), "\\\n", " ")
 		for _, m := range environment.FindAllStringSubmatch(text, -1) {
 			if !named[m[1]] {
 				named[m[1]] = true

@@ -83,3 +83,23 @@ func TestAnAgentIsLedToItsDataAsBefore(t *testing.T) {
 		s.Must("rm", "-rf", "/etc/agent.env", "/etc/systemd/system/teleport.service.d")
 	}
 }
+
+// A shell that starts the agent has its arguments, and what it sets before. A package's unit counts also if the links go
+// elsewhere.
+func TestACommandWhoseArgumentsCannotBeKeptIsRefused(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	a := scenes.PreExistingAgents["by a package"]
+	s.RunPreExisting("0.9.0", a)
+	s.Must("sed", "-i", "s|^ExecStart=\\(.*\\)|ExecStart=/bin/sh -c 'exec \\1 --roles=node'|", a.UnitDir+"/teleport.service")
+	s.Must("systemctl", "daemon-reload")
+	s.Wants("1.0.0")
+	before, unit := s.Seen(), s.Read(a.UnitDir+"/teleport.service")
+	for _, command := range [][]string{{s.Path, "enable"}, {s.Path, "--link-dir", "/opt/agent/bin", "enable"}} {
+		command = append(command, "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL)
+		s.Fails(1, "the agent's unit runs /bin/sh, and not `teleport start …` itself", command...)
+	}
+	if got := before.Became(s.Seen()); got != scenes.InPeace || s.Read(a.UnitDir+"/teleport.service") != unit {
+		t.Errorf("the agent was %s, and its unit is\n%s", got, s.Read(a.UnitDir+"/teleport.service"))
+	}
+}
