@@ -20,7 +20,7 @@ const theAction = "ACTION"
 // One that does not come there is not waited for for ever: a look at a locked database takes seconds.
 const inMidWatch = `end=$(( $(date +%s) + 90 ))
 while [ $(date +%s) -lt $end ]; do
-	[ "$(readlink /proc/$(cat $PIDFILE)/exe)" = $PROGRAMS/$NEW/bin/teleport ] && break
+	[ "$(readlink /proc/$(cat $PIDFILE)/exe)" = "$(readlink -f $PROGRAMS/$NEW/bin/teleport)" ] && break
 	[ "$(timeout 60 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version')" = 2 ] && [ $NEW = ` + dies + ` ] && break
 	sleep 0.01
 done
