@@ -90,7 +90,7 @@ func takesPrecedence(h *Host, path string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return why.To("the file was removed, and systemd has it still: put it back, or run `systemctl daemon-reload`").Refused()
-	case err == nil && info.Mode().IsRegular() && filepath.Dir(path) == layout.ConfigDir && !h.HasOriginals():
+	case err == nil && info.Mode().IsRegular() && path == filepath.Join(layout.ConfigDir, h.Paths.AgentUnit()) && !h.HasOriginals():
 		return why.To("leave it there; `teleport-update --unit-dir %s enable`, with the other options as before, keeps what it says of the agent",
 			layout.ConfigDir).Refused()
 	}
