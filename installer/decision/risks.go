@@ -85,9 +85,9 @@ func programsClosed(h *facts, f *finder) error {
 func otherAgents(h *facts, f *finder) error {
 	others, err := h.OtherAgents()
 	for _, o := range others {
-		f.found(nil, fmt.Sprintf("%s runs an agent by the linked program (PID %d): its next start is on the version that is linked then, without a "+
-			"backup of its database, and nobody watches it. Do not restart it: have it start a program of its own, in another folder than %s; "+
-			"`systemctl disable --now %[1]s`, if nobody needs it", o.Unit, o.PID, h.Paths().LinkDir))
+		f.found(nil, fmt.Sprintf("%s runs an agent by the linked program (PID %d): its next start is on the version that is linked then, "+
+			"without a backup of its database, and nobody watches it. Do not restart it: have it start a program of its own, "+
+			"in another folder than %s; `systemctl disable --now %[1]s`, if nobody needs it", o.Unit, o.PID, h.Paths().LinkDir))
 	}
 	return err
 }

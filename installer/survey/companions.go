@@ -29,7 +29,7 @@ func (s *Survey) Companions() ([]Companion, error) {
 			if e.Hidden == nil && !ours {
 				continue
 			}
-			unit := s.beside(e.PID)
+			unit := s.otherService(e.PID)
 			switch {
 			case unit == "":
 			case ours:
@@ -43,8 +43,8 @@ func (s *Survey) Companions() ([]Companion, error) {
 	})
 }
 
-// beside is the service of a process; empty if it is the agent's or the updater's own, or there is none.
-func (s *Survey) beside(pid int) string {
+// otherService is the service of a process; empty if it is the agent's or the updater's own, or there is none.
+func (s *Survey) otherService(pid int) string {
 	unit := s.from.Processes.ServiceOf(pid)
 	if unit == s.from.Paths.AgentUnit() || strings.HasPrefix(unit, "teleport-update") {
 		return ""

@@ -25,7 +25,7 @@ func (s *Survey) OtherAgents() ([]OtherAgent, error) {
 			return nil, err
 		}
 		for _, e := range executables {
-			unit := s.beside(e.PID)
+			unit := s.otherService(e.PID)
 			switch {
 			case unit == "" || slices.ContainsFunc(all, func(o OtherAgent) bool { return o.Unit == unit }):
 			case e.Hidden != nil:
