@@ -229,7 +229,13 @@ func lookBeforeEnable(ctx context.Context, i *Installer, flight *transaction.Pre
 			return err
 		}
 	}
-	return flight.Ask(ctx, c, transaction.Request{Replace: replace}, 0)
+	if err := flight.Ask(ctx, c, transaction.Request{Replace: replace}, 0); err != nil {
+		return err
+	}
+	if c.Spec.ActiveVersion != "" || flight.Sight.State == state.AgentUnknown {
+		return nil
+	}
+	return checkOtherAgents(i)
 }
 
 // enableActive turns updates on while the version stays the active one. The intent is that version if it

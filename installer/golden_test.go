@@ -201,6 +201,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 				must(t, os.Symlink(filepath.Join(i.Machine.Host.Paths.Versions(), "1.0.0", "bin", "tbot"), filepath.Join(proc, "exe")))
 			}
 		}},
+		"other-agents": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
+			otherAgent(t, i, filepath.Join(i.Machine.Host.Paths.Versions(), "1.0.0", "bin", "teleport"))
+		}},
 		"cluster-servers": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			writeFile(t, i.Machine.Host.Paths.AgentConfig, "auth_service: {enabled: yes}\n")
 		}},

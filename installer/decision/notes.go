@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 )
 
 const (
@@ -86,8 +87,12 @@ func agentNotEnabled(h *facts, f *finder) error {
 // companionsOld tells of services that the updater never restarts: they may hold what their users need.
 func companionsOld(h *facts, f *finder) error {
 	companions, err := h.Companions()
+	agents, _ := h.OtherAgents() // a row of their own says not to restart them, or why nobody can tell
 	var old, units []string
 	for _, c := range companions {
+		if slices.ContainsFunc(agents, func(o survey.OtherAgent) bool { return o.Unit == c.Unit }) {
+			continue
+		}
 		if a := h.c.Active(); c.Runs.Version == a.Version && (c.Runs.Edition == a.Edition || c.Runs.Edition == "") {
 			continue
 		}

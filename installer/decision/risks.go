@@ -8,6 +8,7 @@ const (
 	RestartPending  Type = "restart_pending"
 	TemplateExposed Type = "template_exposed"
 	ProgramsClosed  Type = "programs_closed"
+	OtherAgents     Type = "other_agents"
 )
 
 // risks are faults that harm nobody before somebody acts, and what could not be looked at.
@@ -23,6 +24,8 @@ func risks() []Check {
 			"exchange a release", readable, templateExposed},
 		{ProgramsClosed, Fault, NeedsAttention, "other users", "users other than root cannot run the linked programs", settled | active | deep,
 			programsClosed},
+		{OtherAgents, Fault, NeedsAttention, "other agents", "a service beside the agent's runs an agent by the linked program: its version " +
+			"changes without a backup of its database, and nobody watches it", settled | active | deep, otherAgents},
 		{NotLookedAt, Blind, Unknown, "", "something could not be looked at, and nobody knows how it is", 0, nil},
 	}
 }
@@ -74,6 +77,17 @@ func programsClosed(h *facts, f *finder) error {
 	text, err := h.Closed(h)
 	if text != "" {
 		f.found(nil, text)
+	}
+	return err
+}
+
+// otherAgents tells of agents whose version changes with the links, and of whose databases no backup is taken.
+func otherAgents(h *facts, f *finder) error {
+	others, err := h.OtherAgents()
+	for _, o := range others {
+		f.found(nil, fmt.Sprintf("%s runs an agent by the linked program (PID %d): its next start is on the version that is linked then, "+
+			"without a backup of its database, and nobody watches it. Do not restart it: have it start a program of its own, "+
+			"in another folder than %s; `systemctl disable --now %[1]s`, if nobody needs it", o.Unit, o.PID, h.Paths().LinkDir))
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func (h *Host) CheckMove(to string) error {
 	names = append(names, h.In(to).OwnUnits().Foreign()...)
 	if len(names) > 0 {
 		return failure.Unchanged("units cannot move to %s: somebody else's %s", to, names[0]).
-			To("remove the file (`systemctl unmask` removes a mask), or turn it into a drop-in").Refused()
+			To("write what it says into a drop-in, then remove the file (`systemctl unmask` removes a mask)").Refused()
 	}
 	return nil
 }

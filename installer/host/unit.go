@@ -27,9 +27,13 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 	switch {
 	case u.LoadState == "":
 		if above := filepath.Join(layout.ConfigDir, h.Paths.AgentUnit()); Exists(above) && h.Paths.UnitDir == layout.UnitDir {
-			return takesPrecedence(above)
+			return takesPrecedence(h, above)
 		}
 		return nil
+	case u.LoadState == "not-found" && u.MainPID != 0 && !h.HasOriginals():
+		return failure.Unchanged("systemd has no file of %s, which runs: the file was removed, and with it what it said of the agent", u.Name).
+			To("put the file back and run `systemctl daemon-reload`, then run the command again; if nothing of it is needed, "+
+				"`systemctl stop %s` first, and start the agent after `enable`", u.Name).Refused()
 	case u.LoadState == "masked":
 		return masked(h.Paths.AgentUnit())
 	case u.LoadState == "bad-setting", u.LoadState == "error":
@@ -45,7 +49,7 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		return failure.Unchanged("the agent is started by %s, from which systemd has made a unit of its own", u.SourcePath).
 			To("stop it with `systemctl stop teleport`, remove the file, and run `systemctl daemon-reload`; then run the command again").Refused()
 	}
-	return takesPrecedence(u.FragmentPath)
+	return takesPrecedence(h, u.FragmentPath)
 }
 
 // isUnit reports whether a path is that of the agent's unit, by whatever name: /lib may be a
@@ -78,9 +82,25 @@ func masked(unit string) error {
 	return failure.Unchanged("%s is masked: `%s` first", unit, systemd.Unmask(unit)).Refused()
 }
 
-func takesPrecedence(path string) error {
-	return failure.Unchanged("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in", path).
-		Refused()
+// takesPrecedence refuses a unit that systemd prefers to ours. What an administrator's says is kept if ours takes its place,
+// which is so at the first enable only, and is lost if somebody removes it to get on.
+func takesPrecedence(h *Host, path string) error {
+	why := failure.Unchanged("%s takes precedence over the unit that the updater manages", path)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return why.To("the file was removed, and systemd has it still: put it back, or run `systemctl daemon-reload`").Refused()
+	case err == nil && info.Mode().IsRegular() && path == filepath.Join(layout.ConfigDir, h.Paths.AgentUnit()) && !h.HasOriginals():
+		return why.To("leave it there; `teleport-update --unit-dir %s enable`, with the other options as before, keeps what it says of the agent",
+			layout.ConfigDir).Refused()
+	}
+	return why.To("%s", toDropIn(h.Paths.AgentUnit())).Refused()
+}
+
+// toDropIn says how to get rid of a unit of the agent's that is in the way of ours, without what it says being lost.
+func toDropIn(unit string) string {
+	return fmt.Sprintf("write what it says otherwise into a drop-in (`systemctl edit %s`; an empty ExecStart= comes before another command), "+
+		"then remove the file", strings.TrimSuffix(unit, ".service"))
 }
 
 // CheckStarts says what keeps systemd from starting a version, whose links and unit
@@ -94,7 +114,7 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 		return nil
 	}
 	if !h.isUnit(u.FragmentPath) {
-		return failure.Refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, h.Paths.Unit())
+		return failure.Refuse("systemd uses %s instead of %s: %s", u.FragmentPath, h.Paths.Unit(), toDropIn(h.Paths.AgentUnit()))
 	}
 	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.ProgramsDir()) {
 		return nil

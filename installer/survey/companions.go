@@ -29,16 +29,29 @@ func (s *Survey) Companions() ([]Companion, error) {
 			if e.Hidden == nil && !ours {
 				continue
 			}
-			unit := s.from.Processes.ServiceOf(e.PID)
+			unit := s.otherService(e.PID)
 			switch {
-			case unit == "" || unit == s.from.Paths.AgentUnit() || strings.HasPrefix(unit, "teleport-update"):
+			case unit == "":
 			case ours:
 				all = append(all, Companion{unit, e.PID, release})
 			case err == nil:
 				err = fmt.Errorf("what %s executes: %w", unit, e.Hidden)
 			}
 		}
-		slices.SortFunc(all, func(a, b Companion) int { return strings.Compare(a.Unit, b.Unit) })
+		sortByUnit(all, func(c Companion) string { return c.Unit })
 		return all, err
 	})
+}
+
+// otherService is the service of a process; empty if it is the agent's or the updater's own, or there is none.
+func (s *Survey) otherService(pid int) string {
+	unit := s.from.Processes.ServiceOf(pid)
+	if unit == s.from.Paths.AgentUnit() || strings.HasPrefix(unit, "teleport-update") {
+		return ""
+	}
+	return unit
+}
+
+func sortByUnit[T any](all []T, unit func(T) string) {
+	slices.SortStableFunc(all, func(a, b T) int { return strings.Compare(unit(a), unit(b)) })
 }

@@ -116,6 +116,8 @@ type Survey struct {
 	boot       part[[]Late]
 	kept       map[version.Release]*part[bool]
 	companions part[[]Companion]
+
+	otherAgents part[[]OtherAgent]
 }
 
 // New returns a survey that has read nothing so far.

@@ -64,6 +64,8 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("late", late, err)
 	companions, err := s.Companions()
 	add("companions", companions, err)
+	others, err := s.OtherAgents()
+	add("other agents", others, err)
 	again, err := s.StartsAgain(ctx, "tbot.service")
 	add("starts again", again, err)
 	add("fits", nil, s.Fits(ctx))
@@ -175,7 +177,7 @@ func TestAFileThatCannotBeReadSaysWhy(t *testing.T) {
 		parts      []string // sorted
 	}{
 		"the store":     {[]string{"data/versions", "proc/47"}, []string{"data/versions"}, []string{"links", "pair", "starts", "version"}},
-		"the processes": {[]string{"proc"}, []string{"proc"}, []string{"companions", "late"}},
+		"the processes": {[]string{"proc"}, []string{"proc"}, []string{"companions", "late", "other agents"}},
 		"the mounts":    {gone: []string{"proc/self/mountinfo"}, parts: []string{"late"}},
 	} {
 		s, root := surveyOf(t, counted{reads: map[string]int{}})

@@ -4,10 +4,13 @@ package takeover
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"teleport-update/integration/cluster"
 	"teleport-update/integration/scenes"
+	"teleport-update/internal/layout"
 )
 
 // handMade is a unit as roles and images write it, with more than how the agent is started.
@@ -45,12 +48,13 @@ const carriedFile = "/usr/local/lib/systemd/system/teleport.service.d/05-telepor
 const handMadeSays = "Group,Restart,RestartUSec,Slice,KillMode,LimitNOFILE,PrivateTmp,ProtectSystem,MemoryMax"
 
 // A unit that somebody wrote keeps what it says about the agent's surroundings, wherever it
-// is; after uninstall it is what it was.
+// is; after uninstall it is what it was. If systemd prefers it to the updater's folder, enable names the flag that keeps it.
 func TestAHandMadeUnitKeepsWhatItSays(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{"/lib/systemd/system", filepath.Dir(unitFile)} {
+	for _, dir := range []string{"/lib/systemd/system", filepath.Dir(unitFile), layout.ConfigDir} {
 		t.Run(filepath.Base(filepath.Dir(filepath.Dir(dir))), func(t *testing.T) {
 			s := newScene(t)
+			unitFile, serves := unitFile, s.Serves
 			s.Sound("1.0.0", "1.1.0")
 			s.RunPreExisting("0.9.0", scenes.PreExistingAgents["by hand"])
 			s.Must("systemctl", "disable", "--now", "teleport")
@@ -66,10 +70,16 @@ func TestAHandMadeUnitKeepsWhatItSays(t *testing.T) {
 			before := says()
 
 			s.Wants("1.0.0")
-			s.Enable("--health-window", "1s")
+			enable := []string{s.Path, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s"}
+			if dir == layout.ConfigDir {
+				unitFile, serves = dir+"/teleport.service", func(v string) { s.RunsFrom(s.Executable(v)) }
+				s.Fails(1, "leave it there; `teleport-update --unit-dir "+dir+" enable`", enable...)
+				enable = slices.Insert(enable, 1, "--unit-dir", dir)
+			}
+			s.Must(enable...)
 			s.Must("rm", "-f", "/root/token-taken")
 			s.Must("systemctl", "restart", "teleport")
-			s.Serves("1.0.0")
+			serves("1.0.0")
 			if got := s.Show("teleport", "FragmentPath"); got != unitFile {
 				t.Errorf("systemd uses the unit %s", got)
 			}
@@ -88,7 +98,7 @@ func TestAHandMadeUnitKeepsWhatItSays(t *testing.T) {
 			s.Must(updater, "verify")
 			s.Wants("1.1.0")
 			s.Must(updater, "update", "--now")
-			s.Serves("1.1.0")
+			serves("1.1.0")
 			if now := says(); now != before {
 				t.Errorf("after an update the unit says\n%s\nbefore it said\n%s", now, before)
 			}

@@ -67,6 +67,13 @@ func (f FS) Sees(pid int, path string) bool {
 	return err == nil
 }
 
+// SeesSame reports whether a process sees at a path what is there for this one, as no process of a container does.
+func (f FS) SeesSame(pid int, path string) bool {
+	here, err1 := Identify(path, 0)
+	there, err2 := Identify(filepath.Join(f.of(pid, "root"), path), 0)
+	return err1 == nil && err2 == nil && here == there
+}
+
 // OpenByName returns the path, as the kernel has it, of a file that one of the processes has open
 // and whose name begins so, wherever it is and whether it is still there; what SQLite keeps beside
 // a database is left out. Empty: there is none.
