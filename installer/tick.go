@@ -266,7 +266,7 @@ func (t *tick) prove(ctx context.Context, c state.Config) {
 	if !c.Status.Unproven {
 		return
 	}
-	tables, unread := t.i.Machine.Schema(ctx)
+	tables, unread := t.host().Schema(ctx)
 	err := changeStatus(ctx, t.i.Machine, func(now *state.Config) {
 		if now.Active() == c.Active() {
 			now.Status.Unproven = false
