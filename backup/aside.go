@@ -117,9 +117,9 @@ func setAside(ctx context.Context, from, to string, uid, gid int) error {
 }
 
 // Outdate makes the backup in dir one that is not complete, durably, because the
-// version that it belongs to ran on and is left without a new one: restored, it
-// would take back rows without a word. The database stays for a person to look
-// at.
+// version that it belongs to runs on since it was restored, or ran on and is left
+// without a new one: restored, it would take back rows without a word. The database
+// stays for a person to look at.
 func Outdate(dir string) error {
 	meta := filepath.Join(dir, metaName)
 	if _, err := os.Lstat(meta); isNotExist(err) {

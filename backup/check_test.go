@@ -75,7 +75,7 @@ func TestEachReasonAgainstABackupIsToldApart(t *testing.T) {
 
 		"no folder":            {remove("."), nil, Missing, "does not exist"},
 		"an empty folder":      {func(t *testing.T) { remove(metaName)(t); remove(FileName)(t) }, nil, Missing, "does not exist"},
-		"no backup.yaml":       {remove(metaName), nil, Incomplete, "not finished"},
+		"no backup.yaml":       {remove(metaName), nil, Incomplete, "has no backup.yaml: it was restored already, is of the past, or was not finished"},
 		"no database":          {remove(FileName), nil, Incomplete, "no sqlite.db"},
 		"another proxy":        {nothing, func(w *Want) { w.Proxy = "other.example.com:443" }, OtherProxy, `"other.example.com:443"`},
 		"another port":         {nothing, func(w *Want) { w.Proxy = "tenant.example.com:3080" }, OtherProxy, "3080"},

@@ -72,7 +72,7 @@ func readMetadata(dir string) (metadata, error) {
 	switch {
 	case isNotExist(err):
 		if _, err := os.Lstat(filepath.Join(dir, FileName)); err == nil {
-			return metadata{}, invalid(dir, Incomplete, "was not finished: there is no "+metaName)
+			return metadata{}, invalid(dir, Incomplete, "has no "+metaName+": it was restored already, is of the past, or was not finished")
 		}
 		return metadata{}, invalid(dir, Missing, "does not exist")
 	case isUnsuitable:

@@ -260,14 +260,19 @@ func (t *tick) healthy(c state.Config, a survey.Agent) (runs, healthy bool) {
 	return runs, runs && t.i.Machine.Now().Sub(a.Since) >= window
 }
 
-// prove takes a version that nobody could watch for proven: its agent was healthy.
+// prove takes a version that nobody could watch for proven: its agent was healthy. The tables that were noted at its commit
+// are those that the version before left, and the version may have changed them when it was started.
 func (t *tick) prove(ctx context.Context, c state.Config) {
 	if !c.Status.Unproven {
 		return
 	}
+	tables, unread := t.host().Schema(ctx)
 	err := changeStatus(ctx, t.i.Machine, func(now *state.Config) {
 		if now.Active() == c.Active() {
 			now.Status.Unproven = false
+			if unread != nil || tables != "" {
+				now.Status.ActiveSchema = tables // empty: the next run notes it
+			}
 		}
 	})
 	if err != nil {

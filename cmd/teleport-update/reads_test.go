@@ -69,6 +69,7 @@ var looks = []look{
 		"installer/transaction/databaseowner.go has":       "makes the plan for the database",
 		"installer/transaction/leavedatabase.go planLeave": "makes the plan of an uninstall for the database",
 		"installer/transaction/leavedatabase.go keepToday": "goes on after the agent was stopped",
+		"installer/tick.go prove":                          "asks the survey of the run",
 		"installer/survey/":                                "has it once",
 		"installer/transaction/pair.go Schema":             "is the reader",
 		"installer/transaction/pair.go digestNow":          "notes it of a version that is proven, or whose agent runs",

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"teleport-update/backup"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
@@ -74,6 +75,9 @@ func (t *transaction) finish(ctx context.Context) error {
 			return fmt.Errorf("commit version %s: %w", t.j.To, err)
 		}
 	}
+	if err := t.outdateOwn(tree); err != nil {
+		return err
+	}
 	if err := t.m.Host.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("link the updater of version %s: %w", t.j.To, err)
 	}
@@ -88,6 +92,17 @@ func (t *transaction) finish(ctx context.Context) error {
 		"unproven", c.Status.Unproven)
 	t.m.Retain(c)
 	return nil
+}
+
+// outdateOwn has nobody restore, once more, the backup that the proven version was left with: the version writes
+// on in the database that was restored, or has had its own all along. It is left with another backup. Records of
+// yesterday that somebody puts back name the version before, and a downgrade of theirs would take back all that was
+// written since.
+func (t *transaction) outdateOwn(tree versions.Tree) error {
+	if t.j.Database.Plan != state.RestoreDatabase && !t.j.Database.Foreign {
+		return nil
+	}
+	return wrap(backup.Outdate(tree.BackupDir()), "outdate the backup that version %s was left with: %w", t.j.To)
 }
 
 // warnOfClosedFolders tells who cannot run the programs: somebody closed a folder above

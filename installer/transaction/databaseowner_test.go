@@ -138,6 +138,9 @@ func TestAVersionInstalledByHandKeepsItsDatabase(t *testing.T) {
 			if m.backupOf("1.0.0") != left {
 				t.Error("the backup that 1.0.0 was left with is another one")
 			}
+			if meta, err := backup.MetaOf(filepath.Join(m.Host.Paths.Versions(), "1.1.0", "backup")); err == nil {
+				t.Errorf("1.1.0 runs on, and the backup that it was left with in the past could be restored: %+v", meta)
+			}
 			if err := m.sound(); err != nil {
 				t.Error(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"teleport-update/backup"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -27,9 +28,18 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	if d.Path, err = m.Host.Database(); err != nil {
 		return d, failure.Unchanged("find the agent's database: %w", err).To("repair the file")
 	}
+	sight, err := seeLeaves(ctx, m, d.Path)
+	if err != nil {
+		return d, err
+	}
 	switch err := m.probe(ctx, d.Path); {
 	case errors.Is(err, backup.ErrNoDatabase):
 		d.Absent = true
+		if c.Status.ActiveSchema != "" && !losesData(sight, d.Path) {
+			return d, failure.Unchanged("the agent's database %s is missing, and version %s had one", d.Path, c.Active().Short()).
+				To("mount its file system or put it back; if it was removed on purpose, start the agent, which makes an empty one, or %s",
+					leaveAgent).Refused()
+		}
 		return d, nil
 	case failure.Is[*backup.CorruptError](err):
 		return d, nil // no agent of any version can read it
@@ -57,6 +67,29 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 		return d, nil
 	}
 	return m.restoreFor(ctx, c, db, d, slices.DeleteFunc(all, func(b aBackup) bool { return b.schema != all[first].schema }))
+}
+
+// seeLeaves looks at the agent, and refuses to leave one that runs and would not start again, as the one of before, or would on
+// another database.
+func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) {
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return Sight{}, err
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil || !sight.Running() {
+		return sight, err
+	}
+	why := m.checkStartsAgain(ctx, sight, database)
+	if why == nil {
+		why = host.CheckNeeds(ctx, sight.Unit, agent.Unit)
+	}
+	if why != nil {
+		err = failure.Unchanged("the agent runs, and would not start again after the uninstall: %w", why).
+			To("correct that first, or %s", leaveAgent).Refused()
+	}
+	return sight, err
 }
 
 const leaveAgent = "`teleport-update uninstall --keep-agent` leaves the agent of today as plain files"

@@ -32,7 +32,7 @@ func (s *scene) migrating(versions ...string) {
 // run in its folder.
 var unfit = []struct{ name, script, says string }{
 	{"missing", "rm -r backup", "1.0.0/backup does not exist"},
-	{"incomplete", "rm backup/backup.yaml", "1.0.0/backup was not finished: there is no backup.yaml"},
+	{"incomplete", "rm backup/backup.yaml", "1.0.0/backup has no backup.yaml: it was restored already, is of the past, or was not finished"},
 	{"without its database", "rm backup/sqlite.db", "1.0.0/backup is not complete: there is no sqlite.db"},
 	{"of another proxy", "sed -i 's|proxy: .*|proxy: other.example.com|' backup/backup.yaml", `belongs to the cluster at "other.example.com"`},
 	{"of another version", "sed -i 's|  version: .*|  version: 0.9.0|' backup/backup.yaml", `is of version "0.9.0"`},
