@@ -26,6 +26,7 @@ func preflightChecks() []preflightCheck {
 			advice: "see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service"},
 		{name: "no other updater", check: noOthers},
 		{name: "the agent's unit", check: unitIsOurs},
+		{name: "the agent is not frozen", needs: Change | wanted, check: isThawed, stays: true, leaves: true},
 		{name: "the host stays up", needs: Change | Now | stopped, check: hostStaysUp, stays: true},
 		{name: "a version can be proven", needs: Change | replaces | stopped, check: notProven},
 		{name: "plan for the database", needs: Change, check: planned},
@@ -130,6 +131,8 @@ func unitIsOurs(p *Preflight, _ context.Context) error {
 	}
 	return p.t.m.Host.AgentUnit().CheckLoaded(p.Sight.Unit)
 }
+
+func isThawed(p *Preflight, _ context.Context) error { return p.Sight.frozen() }
 
 // hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody
 // could say whether the new version is healthy.
