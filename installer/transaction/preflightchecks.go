@@ -10,6 +10,7 @@ import (
 	"teleport-update/backup"
 	"teleport-update/health"
 	"teleport-update/installer/host"
+	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/systemd"
@@ -299,8 +300,16 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 }
 
 func recoveryRuns(p *Preflight, ctx context.Context) error {
-	_, _, err := p.t.m.AskRescuer(ctx)
-	return err
+	program, _, err := p.t.m.AskRescuer(ctx)
+	if err != nil {
+		return err
+	}
+	u, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
+	if err != nil || u.ExecStart == "" || u.ExecStart == program {
+		return err
+	}
+	why, _ := executable.Why(u.ExecStart) // a drop-in names another one
+	return why
 }
 
 const (
