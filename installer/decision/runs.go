@@ -257,12 +257,13 @@ func noRuns(h *facts, f *finder) error {
 	begun := now.Add(-run.InState)
 	switch {
 	case runs && run.SubState == "exited":
-		f.found(&begun, fmt.Sprintf("the timer starts no more runs, because %s stays active after each of them (RemainAfterExit=), and %s: remove that "+
-			"setting (`systemctl cat %[1]s` shows where it is), then `systemctl daemon-reload` and `systemctl stop %[1]s`", run.Name, last))
+		f.found(&begun, fmt.Sprintf("the timer starts no more runs, because %s stays active after each of them (RemainAfterExit=), and %s: "+
+			"remove that setting (`systemctl cat %[1]s` shows where it is), then `systemctl daemon-reload` and `systemctl stop %[1]s`",
+			run.Name, last))
 	case runs && run.InState > patienceWith(run):
-		f.found(&begun, fmt.Sprintf("a run of the timer has been at one step since %s (%s, %s), no other one begins before it ends, and %s: "+
-			"`systemctl status %s` shows what it does, `%s` ends it", begun.Format(time.RFC3339), run.ActiveState, run.SubState, last, run.Name,
-			ending(run)))
+		f.found(&begun, fmt.Sprintf("a run of the timer has been at one step since %s (%s, %s), no other one begins before it ends, "+
+			"and %s: `systemctl status %s` shows what it does, `%s` ends it", begun.Format(time.RFC3339), run.ActiveState, run.SubState, last,
+			run.Name, ending(run)))
 	case waits && !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue:
 		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: "+
 			"`systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))

@@ -284,6 +284,7 @@ func roomInRun(*Preflight, context.Context) error { return CheckRun(SystemdRun) 
 // recoveryStarts: a drop-in may keep systemd from starting the recovery at boot, or the recovery from its work.
 func recoveryStarts(p *Preflight, ctx context.Context) error {
 	u, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
+	p.recovery = u
 	if err != nil || u.LoadState == "not-found" { // the units of the updater come with the transaction
 		return err
 	}
@@ -301,15 +302,10 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 
 func recoveryRuns(p *Preflight, ctx context.Context) error {
 	program, _, err := p.t.m.AskRescuer(ctx)
-	if err != nil {
-		return err
+	if loaded := p.recovery.ExecStart; err == nil && loaded != "" && loaded != program {
+		err, _ = executable.Why(loaded) // a drop-in names another one
 	}
-	u, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
-	if err != nil || u.ExecStart == "" || u.ExecStart == program {
-		return err
-	}
-	why, _ := executable.Why(u.ExecStart) // a drop-in names another one
-	return why
+	return err
 }
 
 const (
