@@ -236,6 +236,13 @@ var idleMeans = []struct {
 	{"whose last run ended well", "the timer started one that did not begin", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
 		u.LastTrigger, u.Triggered, u.NextTrigger = noon.Add(-time.Hour), noon.Add(-time.Hour), noon.Add(time.Minute)
 	}), decision.Failing, decision.NoRuns},
+	{"whose last run ended well", "its unit stays active, so that the timer starts no more", neverEnds("active", "exited", time.Second),
+		decision.Failing, decision.NoRuns},
+	{"whose last run ended well", "it hangs", neverEnds("activating", "start", 3*time.Hour+16*time.Minute), decision.Failing, decision.NoRuns},
+	{"whose last run ended well", "a command before it hangs", neverEnds("activating", "start-pre", 16*time.Minute),
+		decision.Failing, decision.NoRuns},
+	{"whose last run ended well", "a command after it hangs", neverEnds("deactivating", "stop-post", 16*time.Minute),
+		decision.Failing, decision.NoRuns},
 	{"whose last run ended well", "with an error", func(_ *testing.T, h *wellHost) {
 		h.ticks.Ended, h.ticks.Error = noon, "input/output error"
 	}, decision.Failing, decision.RunFailed},
@@ -259,6 +266,39 @@ var idleMeans = []struct {
 
 func ownUnit(name string, change func(*systemd.Unit)) func(*testing.T, *wellHost) {
 	return func(_ *testing.T, h *wellHost) { h.own[name] = change }
+}
+
+// neverEnds is a run of the timer that began long ago; the timer waits for its end.
+func neverEnds(active, sub string, inState time.Duration) func(*testing.T, *wellHost) {
+	return func(_ *testing.T, h *wellHost) {
+		h.own["teleport-update.service"] = func(u *systemd.Unit) {
+			u.ActiveState, u.SubState, u.Result, u.StartTimeout, u.InState = active, sub, "success", systemd.Forever, inState
+			u.StartedAt = noon.Add(-inState)
+		}
+		h.own["teleport-update.timer"] = func(u *systemd.Unit) {
+			u.SubState, u.LastTrigger, u.Triggered, u.NextTrigger = "running", noon.Add(-inState), noon.Add(-inState), time.Time{}
+		}
+	}
+}
+
+// A run of the timer that takes its time is none that hangs.
+func TestARunThatTakesItsTimeIsNoFault(t *testing.T) {
+	for how, run := range map[string]func(*testing.T, *wellHost){
+		"its release comes slowly": neverEnds("activating", "start", 3*time.Hour),
+		"a command before it":      neverEnds("activating", "start-pre", 14*time.Minute),
+		"its stop":                 neverEnds("deactivating", "stop-sigterm", 5*time.Minute),
+		"a person gave it more time": func(t *testing.T, h *wellHost) {
+			neverEnds("activating", "start", 5*time.Hour)(t, h)
+			longer := h.own["teleport-update.service"]
+			h.own["teleport-update.service"] = func(u *systemd.Unit) { longer(u); u.StartTimeout = 6 * time.Hour }
+		},
+	} {
+		h := newWellHost(t)
+		run(t, h)
+		if is, types := h.state(t); is != decision.Idle || len(types) != 0 {
+			t.Errorf("%s: the host is %s, by %v", how, is, types)
+		}
+	}
 }
 
 func TestIdlePromisesEachWord(t *testing.T) {

@@ -10,8 +10,11 @@ import (
 // ResultDependency is the result of a job whose unit needs another one, which did not start.
 const ResultDependency = "dependency"
 
-// IsRefused reports whether an error is that systemd refused a job before it began: by a policy, or because of a unit file, of the
-// unit or of one that it needs. It says nothing about what was to be started, and nothing was changed.
+// ResultFrozen is the result of a job that systemd (257) does not begin because the unit or its slice is frozen.
+const ResultFrozen = "frozen"
+
+// IsRefused reports whether an error is that systemd refused a job before it began: by a policy, because of a unit file, of the
+// unit or of one that it needs, or because the unit is frozen. It says nothing about what was to be started, and nothing was changed.
 func IsRefused(err error) bool {
 	if IsDenied(err) {
 		return true
@@ -19,6 +22,9 @@ func IsRefused(err error) bool {
 	job, ok := errors.AsType[*JobError](err)
 	if !ok {
 		return false
+	}
+	if job.Result == ResultFrozen {
+		return true
 	}
 	e, ok := errors.AsType[dbus.Error](job.Err)
 	return ok && strings.HasPrefix(e.Name, "org.freedesktop.systemd1.")

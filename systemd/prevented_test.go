@@ -16,6 +16,7 @@ func TestWhatPreventsAStart(t *testing.T) {
 	}{
 		{named("org.freedesktop.systemd1.UnitMasked"), true, true}, {named("org.freedesktop.systemd1.NoSuchUnit"), true, true},
 		{named("org.freedesktop.systemd1.BadUnitSetting"), true, true}, {named("org.freedesktop.DBus.Error.AccessDenied"), true, true},
+		{&JobError{Verb: VerbRestart, Result: ResultFrozen}, true, true},
 		{named("org.freedesktop.DBus.Error.NoReply"), false, false},
 		{&JobError{Result: ResultDependency}, false, true}, {&JobError{Result: ResultWaiting, Err: &BlockedError{}}, false, true},
 		{&JobError{Result: "failed"}, false, false}, {&JobError{Result: "timeout"}, false, false}, {errors.New("else"), false, false}, {nil, false, false},

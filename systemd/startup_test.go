@@ -72,3 +72,48 @@ func TestWhatPreventsAStartByItsUnit(t *testing.T) {
 		t.Errorf("%q come before; want %q", s.Before, want)
 	}
 }
+
+// What the settings of a unit name has to be there at each start; who may bring it, or does without it, is no reason to refuse one.
+func TestWhatAStartNeedsOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	bind := func(from, to string, ignored bool) [][]any { return [][]any{{from, to, ignored, uint64(0)}} }
+	before := func(program string, ignored bool) [][]any { return [][]any{{program, []string{program}, ignored}} }
+	credential := func(path string) [][]any { return [][]any{{"token", path}} }
+	privileged := [][]any{{"/bin/sh", []string{"/bin/sh"}, []string{"privileged"}}}
+	for name, tc := range map[string]struct {
+		unit map[string]any
+		want string
+	}{
+		"a folder to write":           {map[string]any{"ReadWritePaths": []string{gone}}, "ReadWritePaths=" + gone},
+		"a folder to read":            {map[string]any{"ReadOnlyPaths": []string{"/", gone}}, ""}, // the one above says the same
+		"a folder only to read":       {map[string]any{"ReadOnlyPaths": []string{gone}}, "ReadOnlyPaths=" + gone},
+		"a folder that is hidden":     {map[string]any{"InaccessiblePaths": []string{gone}}, "InaccessiblePaths=" + gone},
+		"one below what is hidden":    {map[string]any{"InaccessiblePaths": []string{dir}, "ReadWritePaths": []string{gone}}, ""},
+		"one below what is protected": {map[string]any{"ProtectSystem": "strict", "ReadWritePaths": []string{gone}}, "ReadWritePaths=" + gone},
+		"one that may be missing":     {map[string]any{"ReadWritePaths": []string{"-" + gone, "-+" + gone}}, ""},
+		"one that is there":           {map[string]any{"ReadWritePaths": []string{dir}}, ""},
+		"one that systemd makes":      {map[string]any{"ReadWritePaths": []string{"/var/lib/no-such/audit"}, "StateDirectory": []string{"no-such"}}, ""},
+		"one of another root":         {map[string]any{"ReadWritePaths": []string{"+" + gone}, "RootDirectory": "/srv"}, ""},
+		"one that a command makes":    {map[string]any{"ReadWritePaths": []string{gone}, "ExecStartPreEx": privileged}, ""},
+		"one that a service brings": {map[string]any{"ReadWritePaths": []string{gone}, "Wants": []string{"a.service"},
+			"After": []string{"a.service"}}, ""},
+		"what is bound":                {map[string]any{"BindPaths": bind(gone, gone, false)}, "BindPaths=" + gone},
+		"what is bound to read":        {map[string]any{"BindReadOnlyPaths": bind(gone, "/srv", false)}, "BindReadOnlyPaths=" + gone},
+		"what is bound if it is there": {map[string]any{"BindPaths": bind(gone, "/srv", true)}, ""},
+		"a credential":                 {map[string]any{"LoadCredential": credential(gone)}, "LoadCredential=token:" + gone},
+		"a credential of the system":   {map[string]any{"LoadCredential": credential("token")}, ""},
+		"a credential with a default": {map[string]any{"LoadCredential": credential(gone),
+			"SetCredential": [][]any{{"token", []byte("x")}}}, ""},
+		"a network":             {map[string]any{"NetworkNamespacePath": gone}, "NetworkNamespacePath=" + gone},
+		"a command":             {map[string]any{"ExecStartPre": before(gone, false)}, "ExecStartPre=" + gone},
+		"a command that skips":  {map[string]any{"ExecCondition": before(gone, false)}, "ExecCondition=" + gone},
+		"a command that may be": {map[string]any{"ExecStartPre": before(gone, true)}, ""},
+		"a command by its name": {map[string]any{"ExecStartPre": before("gone", false)}, ""},
+	} {
+		s := parseStartup(variants(tc.unit))
+		if got := s.PreventsStart(t.Context()); got != tc.want {
+			t.Errorf("%s: %q keeps it from starting; want %q", name, got, tc.want)
+		}
+	}
+}

@@ -1,10 +1,12 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,6 +15,8 @@ import (
 	sdbus "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/procfs"
 )
 
 // Forever is the length of a limit that the unit sets to "infinity".
@@ -42,8 +46,9 @@ type Unit struct {
 	Type             string     // "simple", "notify", …
 	PIDFile          string     // empty if the unit names none
 	CanReload        bool
-	NeedDaemonReload bool // the files changed since systemd read them
-	Frozen           bool // somebody keeps its processes from running (`systemctl freeze`)
+	NeedDaemonReload bool   // the files changed since systemd read them
+	Frozen           bool   // somebody keeps its processes from running (`systemctl freeze`)
+	FrozenBy         string // the unit that was frozen, if that shows: this one, or a slice that has it
 
 	Ties Ties // to other units, and to what is asked of it
 
@@ -122,6 +127,11 @@ func (u Unit) KilledByAStop() bool {
 	return again && u.Result == "timeout"
 }
 
+// Thaw is the command that has the processes of a frozen unit go on.
+func (u Unit) Thaw() string {
+	return "systemctl thaw " + strings.TrimSuffix(cmp.Or(u.FrozenBy, u.Name), ".service")
+}
+
 // StartOfUnits is active from early in each start of the host's units to their end. Its invocation
 // tells one start from another: a soft reboot (systemd 254) starts all units again, and the kernel, its
 // boot id and its clocks go on.
@@ -148,6 +158,10 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 		p.setBack(time.Now(), now)
 		u := parseUnit(name, p)
 		u.InState = max(now-u.changed, 0)
+		// systemd 252 does not tell a unit that its slice is frozen.
+		if group := procfs.Host().FrozenAt(u.ControlGroup); group != "" {
+			u.Frozen, u.FrozenBy = true, filepath.Base(group)
+		}
 		return u, nil
 	})
 	if err != nil {

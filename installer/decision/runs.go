@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,8 @@ func runFaults() []Check {
 		{TimerStopped, Fault, NeedsAttention, "timer", "the updater's timer is stopped, failed or missing: no run starts by itself",
 			settled | enabled | active, timerStopped},
 		{RunNotMade, Fault, Failing, "runs", "the last run of the timer could not be started, or was ended from outside", enabled, runNotMade},
-		{NoRuns, Fault, Failing, "runs", "no run of the timer has begun, although one was due", settled | enabled, noRuns},
+		{NoRuns, Fault, Failing, "runs", "no run of the timer has begun although one was due, or the last one does not end", settled | enabled,
+			noRuns},
 		{RunsFail, Fault, Failing, "runs", "the last runs of the timer failed", enabled, runsFail},
 	}
 }
@@ -117,11 +119,17 @@ func (h *facts) timer() (off, stopped string) {
 	if err != nil || o.Timer.LoadState == "" || o.Others {
 		return "", ""
 	}
-	return timerOf(o.Timer)
+	return timerOf(h, o.Timer)
 }
 
-func timerOf(u systemd.Unit) (off, stopped string) {
+func timerOf(ctx context.Context, u systemd.Unit) (off, stopped string) {
 	const stops = "no run starts by itself"
+	starts := fmt.Sprintf("`systemctl enable --now %s` starts it", u.Name)
+	if u.ActiveState != "active" {
+		if unmet := u.Ties.Unmet(ctx); len(unmet) > 0 { // systemd would skip the start
+			starts = fmt.Sprintf("remove %s, which does not hold (`systemctl cat %s` shows where that is set), then %s", unmet[0], u.Name, starts)
+		}
+	}
 	switch {
 	case u.LoadState == "masked":
 		return fmt.Sprintf("the updater's timer is masked, and %s: `%s`, then `systemctl enable --now %s`", stops, systemd.Unmask(u.Name),
@@ -134,9 +142,9 @@ func timerOf(u systemd.Unit) (off, stopped string) {
 	case u.ActiveState == "failed":
 		return "", fmt.Sprintf("the updater's timer is stopped, because it failed (%s), and %s: `systemctl restart %s`", u.Result, stops, u.Name)
 	case u.ActiveState != "active" && u.UnitFileState == "disabled":
-		return fmt.Sprintf("the updater's timer is disabled, and %s: `systemctl enable --now %s` starts it", stops, u.Name), ""
+		return fmt.Sprintf("the updater's timer is disabled, and %s: %s", stops, starts), ""
 	case u.ActiveState != "active":
-		return "", fmt.Sprintf("the updater's timer is stopped, and %s: `systemctl enable --now %s` starts it", stops, u.Name)
+		return "", fmt.Sprintf("the updater's timer is stopped, and %s: %s", stops, starts)
 	case u.UnitFileState == "disabled":
 		return fmt.Sprintf("the updater's timer is disabled, and no run starts by itself after the next boot: `systemctl enable %s`", u.Name), ""
 	}
@@ -236,7 +244,7 @@ func noRuns(h *facts, f *finder) error {
 	if timer.LoadState != "loaded" || timer.ActiveState != "active" || o.Others {
 		return nil // another check's
 	}
-	runs := run.ActiveState == "activating" || run.ActiveState == "active"
+	runs := run.ActiveState == "activating" || run.ActiveState == "active" || run.ActiveState == "deactivating"
 	waits := run.JobPending && !runs
 	since := h.Ticks().Ended
 	if run.ExitedAt.After(since) {
@@ -246,7 +254,16 @@ func noRuns(h *facts, f *finder) error {
 	if !since.IsZero() {
 		last = "the last one ended at " + since.Format(time.RFC3339)
 	}
+	begun := now.Add(-run.InState)
 	switch {
+	case runs && run.SubState == "exited":
+		f.found(&begun, fmt.Sprintf("the timer starts no more runs, because %s stays active after each of them (RemainAfterExit=), and %s: "+
+			"remove that setting (`systemctl cat %[1]s` shows where it is), then `systemctl daemon-reload` and `systemctl stop %[1]s`",
+			run.Name, last))
+	case runs && run.InState > patienceWith(run):
+		f.found(&begun, fmt.Sprintf("a run of the timer has been at one step since %s (%s, %s), no other one begins before it ends, "+
+			"and %s: `systemctl status %s` shows what it does, `%s` ends it", begun.Format(time.RFC3339), run.ActiveState, run.SubState, last,
+			run.Name, ending(run)))
 	case waits && !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue:
 		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: "+
 			"`systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))
@@ -262,6 +279,29 @@ func noRuns(h *facts, f *finder) error {
 			timer.Name))
 	}
 	return nil
+}
+
+// longestRun is the limit that the unit of a run has for it: TimeoutStartSec=.
+const longestRun = 3 * time.Hour
+
+// patienceWith is how long a run that is well may be in its state. A drop-in may have given it more time; without
+// a limit it has that of the unit.
+func patienceWith(run systemd.Unit) time.Duration {
+	if !slices.Contains([]string{"start", "running", "auto-restart"}, run.SubState) {
+		return overdue // a command before it or after it, or its stop
+	}
+	if run.StartTimeout == systemd.Forever {
+		return longestRun + overdue
+	}
+	return max(longestRun, run.StartTimeout) + overdue
+}
+
+// ending is the command that ends a run. A stop that hangs would be waited for.
+func ending(run systemd.Unit) string {
+	if run.ActiveState == "deactivating" {
+		return "systemctl kill --signal=KILL " + run.Name
+	}
+	return "systemctl stop " + run.Name
 }
 
 func runsFail(h *facts, f *finder) error {

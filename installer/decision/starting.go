@@ -37,7 +37,7 @@ func (h *facts) stepOf(f *finder, tooLong bool) error {
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent has no process, and systemd starts it no more: its unit stays %s (%s), because of "+
 			"RemainAfterExit=: %s", a.ActiveState, a.SubState, h.advise("`systemctl restart teleport` starts it")))
 	case survey.Frozen:
-		f.found(nil, "somebody keeps the agent's processes from running (systemctl freeze): `systemctl thaw teleport` has them go on")
+		f.found(nil, fmt.Sprintf("somebody keeps the agent's processes from running (systemctl freeze): `%s` has them go on", a.Thaw()))
 	case survey.Halted:
 		f.found(nil, fmt.Sprintf("a signal has stopped the agent's process (SIGSTOP): `kill -CONT %d` has it go on", a.Process.PID))
 	case survey.Queued:

@@ -6,6 +6,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 	"teleport-update/versions"
 )
 
@@ -25,6 +26,8 @@ type Preflight struct {
 	stage  Stage
 	checks []preflightCheck
 	asked  map[string]bool
+
+	recovery systemd.Unit // of the recovery at boot, once it was asked for
 }
 
 // Stage says how far a change of version has come, as the sum of what holds.

@@ -10,6 +10,7 @@ import (
 	"teleport-update/backup"
 	"teleport-update/health"
 	"teleport-update/installer/host"
+	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/systemd"
@@ -26,6 +27,7 @@ func preflightChecks() []preflightCheck {
 			advice: "see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service"},
 		{name: "no other updater", check: noOthers},
 		{name: "the agent's unit", check: unitIsOurs},
+		{name: "the agent is not frozen", needs: Change | wanted, check: isThawed, stays: true, leaves: true},
 		{name: "the host stays up", needs: Change | Now | stopped, check: hostStaysUp, stays: true},
 		{name: "a version can be proven", needs: Change | replaces | stopped, check: notProven},
 		{name: "plan for the database", needs: Change, check: planned},
@@ -130,6 +132,8 @@ func unitIsOurs(p *Preflight, _ context.Context) error {
 	}
 	return p.t.m.Host.AgentUnit().CheckLoaded(p.Sight.Unit)
 }
+
+func isThawed(p *Preflight, _ context.Context) error { return p.Sight.frozen() }
 
 // hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody
 // could say whether the new version is healthy.
@@ -280,6 +284,7 @@ func roomInRun(*Preflight, context.Context) error { return CheckRun(SystemdRun) 
 // recoveryStarts: a drop-in may keep systemd from starting the recovery at boot, or the recovery from its work.
 func recoveryStarts(p *Preflight, ctx context.Context) error {
 	u, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
+	p.recovery = u
 	if err != nil || u.LoadState == "not-found" { // the units of the updater come with the transaction
 		return err
 	}
@@ -296,7 +301,10 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 }
 
 func recoveryRuns(p *Preflight, ctx context.Context) error {
-	_, _, err := p.t.m.AskRescuer(ctx)
+	program, _, err := p.t.m.AskRescuer(ctx)
+	if loaded := p.recovery.ExecStart; err == nil && loaded != "" && loaded != program {
+		err, _ = executable.Why(loaded) // a drop-in names another one
+	}
 	return err
 }
 

@@ -47,6 +47,9 @@ func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Ag
 	if err != nil {
 		return err
 	}
+	if err := sight.frozen(); err != nil {
+		return err
+	}
 	if err := checkTakesOver(m.Host.Store, sight, c.Active()); err != nil {
 		return err
 	}
@@ -83,4 +86,13 @@ func checkTakesOver(kept *versions.Store, sight Sight, linked version.Release) e
 		return refusal.To("`teleport-update pin %s` links the version that runs", runs.Version).Refused()
 	}
 	return refusal.Refused()
+}
+
+// frozen refuses to touch an agent whose processes a person keeps from running: nobody can prove a version on it, and systemd carries
+// out none of its jobs (257), or ends the freeze with it (252).
+func (s Sight) frozen() error {
+	if !s.Frozen {
+		return nil
+	}
+	return failure.Refuse("somebody keeps the agent's processes from running (systemctl freeze): `%s` first", s.Thaw())
 }

@@ -53,8 +53,10 @@ var unwilling = map[string]struct {
 	"programs not executed": {func(m *model) {
 		m.ties.View.Veils = []systemd.Veil{{Path: "/", Setting: "NoExecPaths=/", Of: systemd.Executing}}
 	}, "NoExecPaths=/"},
-	"another root": {func(m *model) { m.ties.View.Root = "RootDirectory=/srv/x" }, "RootDirectory=/srv/x"},
-	"a mask":       {func(m *model) { m.masked = true }, "masked"},
+	"another root":           {func(m *model) { m.ties.View.Root = "RootDirectory=/srv/x" }, "RootDirectory=/srv/x"},
+	"a freeze":               {func(m *model) { m.frozenBy = "teleport.service" }, "`systemctl thaw teleport` first"},
+	"a slice that is frozen": {func(m *model) { m.frozenBy = "apps.slice" }, "`systemctl thaw apps.slice` first"},
+	"a mask":                 {func(m *model) { m.masked = true }, "masked"},
 }
 
 // Whatever systemd will not do is found before the agent is touched, in each direction.

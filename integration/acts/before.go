@@ -77,6 +77,14 @@ func toTheAgentsUnit() (all []action) {
 	} {
 		all = append(all, dropIn("teleport.service", d[0], d[1]))
 	}
+	for _, d := range [][2]string{
+		{"a folder to write has gone", `[Service]\nReadWritePaths=/srv/gone\n`},
+		{"a folder that is bound has gone", `[Service]\nBindPaths=/srv/gone\n`},
+		{"a credential has gone", `[Service]\nLoadCredential=token:/srv/gone\n`},
+		{"a command before has gone", `[Service]\nExecStartPre=/srv/gone\n`},
+	} {
+		all = append(all, dropIn("teleport.service", d[0], d[1]))
+	}
 	return append(all, unread("a condition does not hold that nobody has read", `[Unit]\nConditionPathExists=/nonexistent\n`),
 		unread("the user is not there, and nobody has read that", `[Service]\nUser=nobody-such\n`))
 }

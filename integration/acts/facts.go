@@ -36,7 +36,8 @@ var keepFromStarting = []string{
 	"a file of variables is not there", "the programs may not be executed", "the agent may have no memory", "the folder to work in has gone",
 	"the group is not there", "another group is not there", "a folder is no mount", "a unit that the agent requires is not there",
 	"a unit that has to run does not", "the agent's unit is wrong", "a condition does not hold that nobody has read",
-	"the user is not there, and nobody has read that",
+	"the user is not there, and nobody has read that", "a folder to write has gone", "a folder that is bound has gone",
+	"a credential has gone", "a command before has gone",
 }
 
 // facts are what an observer derives. A state that is not listed is allowed, so is unknown:

@@ -58,6 +58,22 @@ func (f FS) groupFolder(controlGroup string) (string, bool) {
 	return "", false
 }
 
+// FrozenAt is the uppermost control group, from one up to the root, whose processes somebody keeps from running; empty if
+// there is none.
+func (f FS) FrozenAt(controlGroup string) (highest string) {
+	folder, ok := f.groupFolder(controlGroup)
+	if !ok {
+		return ""
+	}
+	for group := filepath.Clean(controlGroup); group != filepath.Dir(group); group = filepath.Dir(group) {
+		if freeze, _ := os.ReadFile(filepath.Join(folder, "cgroup.freeze")); strings.TrimSpace(string(freeze)) == "1" {
+			highest = group
+		}
+		folder = filepath.Dir(folder)
+	}
+	return highest
+}
+
 // SelfIn reports whether this process is in the control group of a unit of
 // systemd's or below it: systemd ends it when it stops the unit.
 func (f FS) SelfIn(unit string) bool {

@@ -29,3 +29,26 @@ func TestTheServiceThatAProcessBelongsTo(t *testing.T) {
 		}
 	}
 }
+
+// Who freezes a slice freezes all that is in it, and the uppermost group is the one to thaw.
+func TestWhereAControlGroupIsFrozen(t *testing.T) {
+	f := FS{Cgroups: t.TempDir()}
+	for group, freeze := range map[string]string{"a.slice": "1", "a.slice/x.service": "1", "b.slice": "0", "b.slice/x.service": "1", "c.slice": "0",
+		"c.slice/x.service": "0"} {
+		dir := filepath.Join(f.Cgroups, group)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range map[string]string{"cgroup.procs": "", "cgroup.freeze": freeze + "\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for group, want := range map[string]string{"/a.slice/x.service": "/a.slice", "/b.slice/x.service": "/b.slice/x.service", "/c.slice/x.service": "",
+		"/d.slice/x.service": "", "": ""} {
+		if got := f.FrozenAt(group); got != want {
+			t.Errorf("%q is frozen at %q; want %q", group, got, want)
+		}
+	}
+}
