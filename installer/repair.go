@@ -129,7 +129,7 @@ func startWithout(ctx context.Context, m *transaction.Machine) error {
 	}
 	defer agent.Close()
 	sight, err := agent.Look(ctx)
-	ran := sight.InvocationID != "" && sight.ActiveState != "failed"
+	ran := sight.InvocationID != "" && sight.State != state.AgentFailing
 	if err != nil || ran || sight.State == state.AgentRunning || sight.UnitFileState != "enabled" || sight.JobPending {
 		return err
 	}

@@ -57,6 +57,7 @@ var looks = []look{
 	{"looks at the agent", []string{"Look"}, "", -1, map[string]string{
 		"installer/survey/agent.go Agent":           "is the survey's",
 		"installer/transaction/":                    "has its own process, and looks again after each change",
+		"installer/repair.go startWithout":          "looks again after systemd has read the unit that was put back",
 		"cmd/teleport-update/image.go imageCommand": "is another look: into an image",
 	}},
 	{"looks at the agent for a check", []string{"Sight"}, "", 1, map[string]string{
