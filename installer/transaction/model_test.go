@@ -49,6 +49,8 @@ type model struct {
 	failed     bool       // the agent died, or could not be started
 	crashes    int        // starts in a row that failed
 	cutShort   bool       // it was killed by a stop, with no time to end
+	ending     bool       // somebody's stop of it goes on while it drains its sessions
+	badStops   bool       // a command of ExecStopPost= fails after each stop
 	awaited    bool       // it died, was learned of from the PID file, and systemd does not know
 	invocation int
 	pids       int

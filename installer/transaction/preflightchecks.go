@@ -27,6 +27,7 @@ func preflightChecks() []preflightCheck {
 		{name: "no other updater", check: noOthers},
 		{name: "the agent's unit", check: unitIsOurs},
 		{name: "the host stays up", needs: Change | Now | stopped, check: hostStaysUp, stays: true},
+		{name: "nobody stops the agent", needs: Change | Now, check: notBeingStopped, stays: true, leaves: true},
 		{name: "a version can be proven", needs: Change | replaces | stopped, check: notProven},
 		{name: "plan for the database", needs: Change, check: planned},
 		{name: "the database is whole", needs: Change | Deep | exchanges, check: databaseWhole},
@@ -139,6 +140,19 @@ func hostStaysUp(p *Preflight, ctx context.Context) error {
 		err = health.ErrHostStopping
 	}
 	return err
+}
+
+// notBeingStopped: a job of ours would take the place of a stop that somebody else asked for, and start the agent
+// again. Whatever is to become of the agent, it is known once it is down.
+func notBeingStopped(p *Preflight, ctx context.Context) error {
+	if !p.Sight.StopPending && p.Sight.ActiveState != "deactivating" {
+		return nil
+	}
+	if err := hostStaysUp(p, ctx); err != nil {
+		return err
+	}
+	return failure.Refuse("%[1]s is being stopped, and a change of the version would start it again: wait until it is down "+
+		"(`systemctl status %[1]s`), then run the command again; the next run of the timer does so", p.t.m.Host.Paths.AgentUnit())
 }
 
 // notProven: the other updater is removed once a version is proven, by an agent that runs.
