@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -65,6 +66,7 @@ type model struct {
 	timers        func(verb, name string) // told of each start and stop of one
 
 	ties     systemd.Ties
+	drains   time.Duration   // TimeoutStopSec=
 	blockers []string        // units whose jobs keep those of the agent waiting
 	others   map[string]bool // other units: whether they are active
 	heldBack bool            // a start of the version before is queued, and systemd does not begin it

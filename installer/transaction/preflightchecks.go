@@ -37,6 +37,7 @@ func preflightChecks() []preflightCheck {
 		{name: "room for the database", needs: Change | Now | onDisk, check: roomForDatabase},
 		{name: "the database is held", needs: Change | Now, check: databaseHeld},
 		{name: "systemd stops the agent", needs: Change | wanted, check: stopsIfAsked, stays: true, leaves: true},
+		{name: "a stop ends", needs: Change | running | stops, check: stopEnds, stays: true, leaves: true},
 		{name: "no job is ahead", needs: Change | Now | wanted, check: noJobAhead, stays: true, leaves: true},
 		{name: "nothing starts the agent again", needs: Change | wanted | exchanges, check: nothingStartsIt, stays: true, leaves: true},
 		{name: "a stop leaves no process", needs: Change | Now | wanted | exchanges, check: stopLeavesNone, stays: true, leaves: true},
@@ -140,19 +141,6 @@ func hostStaysUp(p *Preflight, ctx context.Context) error {
 		err = health.ErrHostStopping
 	}
 	return err
-}
-
-// notBeingStopped: a job of ours would take the place of a stop that somebody else asked for, and start the agent
-// again. Whatever is to become of the agent, it is known once it is down.
-func notBeingStopped(p *Preflight, ctx context.Context) error {
-	if !p.Sight.StopPending && p.Sight.ActiveState != "deactivating" {
-		return nil
-	}
-	if err := hostStaysUp(p, ctx); err != nil {
-		return err
-	}
-	return failure.Refuse("%[1]s is being stopped, and a change of the version would start it again: wait until it is down "+
-		"(`systemctl status %[1]s`), then run the command again; the next run of the timer does so", p.t.m.Host.Paths.AgentUnit())
 }
 
 // notProven: the other updater is removed once a version is proven, by an agent that runs.
