@@ -237,7 +237,7 @@ func (j *judge) observeState(s sample) verdict {
 	case u.ActiveState == "active":
 		return failed(fmt.Sprintf("runs no process (%s/%s)", u.ActiveState, u.SubState))
 	case j.stopSeen || u.Result == "success" && u.Exit.Terminated(),
-		s.otherJobs > j.jobsSeen && (u.Result == "success" || u.KilledByAStop()):
+		s.otherJobs > j.jobsSeen && (u.Result == "success" || u.FailedByAStop()):
 		return verdict{kind: unhealthy, stopped: true, reason: "was stopped by somebody else while it was being watched"}
 	case u.ActiveState == "failed" || u.ActiveState == "deactivating" || u.ActiveState == "inactive":
 		reason := u.Ended()

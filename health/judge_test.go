@@ -270,6 +270,12 @@ func TestAfterARestart(t *testing.T) {
 				s.unit.Restart, s.otherJobs = "on-failure", 1
 			})},
 			kind: unhealthy, at: 11, stopped: true},
+		{name: "also when a command after the stop fails",
+			steps: []step{after(0, newUp), after(11, func(s *scene) {
+				s.down("failed", "failed", "exit-code", systemd.Exited, 0)
+				s.unit.Restart, s.otherJobs = "on-failure", 1
+			})},
+			kind: unhealthy, at: 11, stopped: true},
 		{name: "a kill that nobody's job goes with is none",
 			steps: []step{after(0, newUp), after(11, func(s *scene) {
 				s.down("failed", "failed", "signal", systemd.Killed, 9)

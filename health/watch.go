@@ -85,7 +85,8 @@ type UnhealthyError struct {
 	// SIGTERM.
 	Stopped bool
 	// Prevented is why the agent was not restarted, or why systemd refused its start, has not begun it, or ended
-	// it for the sake of another unit, which says nothing about the version; nil: nothing prevented it.
+	// it for the sake of another unit, or waits for a stop of the agent that has not ended. That says nothing about
+	// the version; nil: nothing prevented it.
 	Prevented error
 }
 

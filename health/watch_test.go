@@ -23,3 +23,18 @@ func TestTheWindowIsLongEnoughToSeeAVersionDieAgainAndAgain(t *testing.T) {
 		}
 	}
 }
+
+// A start that waits for the end of the process before says nothing about what was to be started; one that does not come to
+// an end by itself does.
+func TestAJobThatAwaitsTheEndOfTheProcessBefore(t *testing.T) {
+	for _, w := range []struct {
+		result, state string
+		want          bool
+	}{
+		{systemd.ResultUnfinished, "deactivating", true}, {systemd.ResultUnfinished, "activating", false}, {"failed", "deactivating", false},
+	} {
+		if got := awaitsStop(&systemd.JobError{Verb: systemd.VerbStart, Result: w.result}, systemd.Unit{ActiveState: w.state}); got != w.want {
+			t.Errorf("%s, %s: %v", w.result, w.state, got)
+		}
+	}
+}

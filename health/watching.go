@@ -218,12 +218,18 @@ func (p *watching) failure(ctx context.Context, err error) error {
 	}
 	if job, ok := errors.AsType[*systemd.JobError](err); ok {
 		u := &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
-		if systemd.IsPrevented(job) {
+		now, err := p.conn.Unit(ctx, p.Unit)
+		if systemd.IsPrevented(job) || err == nil && awaitsStop(job, now) {
 			u.Prevented = job
 		}
 		return u
 	}
 	return fmt.Errorf("watch %s: %w", p.Unit, err)
+}
+
+// awaitsStop reports whether a job took too long because the process before it has not ended yet.
+func awaitsStop(job *systemd.JobError, u systemd.Unit) bool {
+	return job.Result == systemd.ResultUnfinished && u.ActiveState == "deactivating"
 }
 
 // explain adds how the process ended to a job's bare "failed".

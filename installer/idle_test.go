@@ -97,6 +97,10 @@ var idleMeans = []struct {
 	{"the agent runs", "a person stopped and disabled it", func(_ *testing.T, h *wellHost) {
 		h.unit.ActiveState, h.unit.SubState, h.unit.UnitFileState, h.executes = "inactive", "dead", "disabled", ""
 	}, decision.Waiting, decision.AgentNotStarted},
+	{"the agent runs", "a person stopped and disabled it, and a command after that failed", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.UnitFileState, h.executes = "failed", "failed", "disabled", ""
+		h.unit.Result, h.unit.Restart, h.unit.Exit.Code = "exit-code", "always", systemd.Exited
+	}, decision.Waiting, decision.AgentNotStarted},
 	{"the agent runs", "its process ended, and its unit stays active", func(_ *testing.T, h *wellHost) {
 		h.unit.SubState, h.executes = "exited", ""
 	}, decision.NeedsAttention, decision.AgentDown},

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 )
 
@@ -15,7 +17,7 @@ import (
 type JobError struct {
 	Verb   Verb
 	Unit   string
-	Result string // "failed", "canceled", "timeout", "dependency", …, "unfinished" when it took too long, ResultWaiting; empty if refused
+	Result string // "failed", "canceled", "timeout", "dependency", …, ResultUnfinished, ResultWaiting; empty if refused
 	Err    error  // why it was refused, or a *BlockedError
 }
 
@@ -45,6 +47,9 @@ const (
 	jobPoll   = time.Second
 )
 
+// ResultUnfinished is the result of a job that took too long. It goes on.
+const ResultUnfinished = "unfinished"
+
 // Start starts a unit and waits for the job. Failed attempts of before are
 // forgotten first: at the start limit systemd refuses every start, ours too.
 //
@@ -69,6 +74,52 @@ func (c *Conn) Start(ctx context.Context, unit string) error {
 // StopTimeout.
 func (c *Conn) Stop(ctx context.Context, unit string) error {
 	return c.runJob(ctx, VerbStop, unit)
+}
+
+// StopWithin is Stop for a unit whose own StopTimeout is too long to be waited for: whatever has not ended after so
+// long is killed, and so is each of the unit's commands that come after that.
+func (c *Conn) StopWithin(ctx context.Context, unit string, patience time.Duration) error {
+	u, err := c.Unit(ctx, unit)
+	if err != nil {
+		return err
+	}
+	p, err := c.QueueJob(ctx, VerbStop, unit)
+	for kills := 0; err == nil; kills++ {
+		err = c.WaitJob(ctx, p, patience)
+		job, ok := errors.AsType[*JobError](err)
+		if !ok || job.Result != ResultUnfinished || kills == mostKills {
+			return err
+		}
+		err = c.kill(ctx, u)
+	}
+	return err
+}
+
+// mostKills: after the processes of ExecStop= and the main one, those of ExecStopPost=.
+const mostKills = 3
+
+// kill kills those processes of a unit that a stop of it ends, and the command of the unit that runs.
+func (c *Conn) kill(ctx context.Context, u Unit) error {
+	targets := []sdbus.Who{sdbus.All}
+	switch u.Ties.KillMode {
+	case "process":
+		targets = []sdbus.Who{sdbus.Main, sdbus.Control}
+	case "none":
+		targets = []sdbus.Who{sdbus.Control}
+	}
+	var none []error
+	for _, target := range targets {
+		_, err := do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {
+			return struct{}{}, l.api.KillUnitWithTarget(ctx, u.Name, target, int32(syscall.SIGKILL))
+		})
+		if err != nil {
+			none = append(none, fmt.Errorf("kill what is left of %s: %w", u.Name, err))
+		}
+	}
+	if len(none) < len(targets) {
+		return nil // it has a main process, or a command that runs, and need not have both
+	}
+	return errors.Join(none...)
 }
 
 // Restart restarts a unit, or starts it, and waits for the job. systemd finishes
@@ -177,7 +228,7 @@ func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) e
 		case <-ctx.Done():
 			return fmt.Errorf("%s %s: wait for the job, which goes on: %w", p.Verb, p.Unit, ctx.Err())
 		case <-tooLong.C:
-			return &JobError{Verb: p.Verb, Unit: p.Unit, Result: "unfinished"}
+			return &JobError{Verb: p.Verb, Unit: p.Unit, Result: ResultUnfinished}
 		case <-poll.C:
 			u, err := c.Unit(ctx, p.Unit)
 			if err != nil {

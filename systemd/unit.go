@@ -108,23 +108,32 @@ func (u Unit) Running() bool {
 // to its limit of starts, which systemd finds when it starts it again.
 func (u Unit) Idle() bool {
 	stopped := u.ActiveState == "inactive"
-	killed := u.KilledByAStop() && (u.NRestarts == 0 || u.AtOnce)
-	return (stopped || killed) && !u.JobPending
+	failed := u.FailedByAStop() && (u.NRestarts == 0 || u.AtOnce)
+	return (stopped || failed) && !u.JobPending
 }
 
-// KilledByAStop reports whether the unit failed because its process was killed, and
+// FailedByAStop reports whether the unit failed in a way in which one that is stopped fails, and
 // systemd leaves it at that although it starts the unit again after such an end: then
 // somebody asked for a stop. systemd kills a process at once that it learned of from
-// the PID file and that is no child of its own, and each one that takes too long.
-func (u Unit) KilledByAStop() bool {
-	again := u.Restart == "always" || u.Restart == "on-failure" || u.Restart == "on-abnormal"
-	switch {
-	case u.ActiveState != "failed":
+// the PID file and that is no child of its own, and each one that takes too long. And a
+// command of ExecStop= or ExecStopPost= may fail although the process ended as it was asked to.
+func (u Unit) FailedByAStop() bool {
+	if u.ActiveState != "failed" {
 		return false
-	case u.Result == "signal":
-		return (again || u.Restart == "on-abort") && u.Exit == ExitStatus{Killed, int32(syscall.SIGKILL)}
 	}
-	return again && u.Result == "timeout"
+	asked := u.Exit == ExitStatus{Code: Exited} || u.Exit.Terminated()
+	onFailure := u.Restart == "always" || u.Restart == "on-failure"
+	onAbnormal := onFailure || u.Restart == "on-abnormal"
+	switch u.Result {
+	case "exit-code":
+		return asked && onFailure
+	case "signal", "core-dump":
+		killed := u.Exit == ExitStatus{Killed, int32(syscall.SIGKILL)}
+		return (asked || killed) && (onAbnormal || u.Restart == "on-abort")
+	case "timeout":
+		return onAbnormal
+	}
+	return false
 }
 
 // Thaw is the command that has the processes of a frozen unit go on.

@@ -241,43 +241,6 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	return s, nil
 }
 
-// mustReadAgain reports whether systemd has to read its files before it stops the agent.
-//
-// An agent that was reloaded since it was started runs as a process that systemd
-// learned of from the PID file. If its parent, the process before, still lived at
-// that moment, systemd takes it for no child of its own, for good, and does not
-// wait for such a process to obey: it kills it at once (seen on systemd 252).
-// Reading its files again makes systemd look again. It must not be made to while
-// the parent lives, or when the process is dead, which it would then wait for in
-// vain: four times the unit's stop timeout, and there is no agent meanwhile. A
-// version that failed may die at any moment, so it is not given this time.
-func (s Sight) mustReadAgain(how manner) bool {
-	learned := s.PIDFile != "" || s.Type != "simple" && s.Type != "exec"
-	return how == inOrder && learned && s.Main.Parent == 1
-}
-
-// Stop stops the agent.
-func (a *realAgent) Stop(ctx context.Context, how manner) error {
-	s, err := a.Look(ctx)
-	if err != nil {
-		return err
-	}
-	return s.stop(ctx, how, a.DaemonReload, func(ctx context.Context) error { return a.Conn.Stop(ctx, a.unit) })
-}
-
-// stop stops the agent that was seen, by what systemd is told for that.
-func (s Sight) stop(ctx context.Context, how manner, readAgain, stopUnit func(context.Context) error) error {
-	if s.unknown() || s.unloadable() {
-		return nil // systemd refuses to stop what it does not know
-	}
-	if s.mustReadAgain(how) {
-		if err := readAgain(ctx); err != nil {
-			return err
-		}
-	}
-	return stopUnit(ctx)
-}
-
 func (a *realAgent) ResetFailed(ctx context.Context) error { return a.Conn.ResetFailed(ctx, a.unit) }
 func (a *realAgent) Start(ctx context.Context) error       { return a.Conn.Start(ctx, a.unit) }
 func (a *realAgent) Restart(ctx context.Context) error     { return a.Conn.Restart(ctx, a.unit) }

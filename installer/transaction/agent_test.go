@@ -18,9 +18,21 @@ import (
 var killedByAStop = systemd.Unit{ActiveState: "failed", SubState: "failed", Restart: "on-failure", Result: "signal",
 	Exit: systemd.ExitStatus{Code: systemd.Killed, Status: int32(syscall.SIGKILL)}}
 
+// stoppedBadly is what systemd says of an agent that ended as it was asked to, after which a command of
+// ExecStopPost= failed.
+var stoppedBadly = systemd.Unit{ActiveState: "failed", SubState: "failed", Restart: "always", Result: "exit-code",
+	Exit: systemd.ExitStatus{Code: systemd.Exited}}
+
 func restartedBefore(u systemd.Unit) systemd.Unit { u.NRestarts = 1; return u }
 func downAtOnce(u systemd.Unit) systemd.Unit      { u.AtOnce = true; return u }
 func queued(u systemd.Unit) systemd.Unit          { u.JobPending = true; return u }
+
+func resulting(u systemd.Unit, result string) systemd.Unit { u.Result = result; return u }
+func restarting(u systemd.Unit, when string) systemd.Unit  { u.Restart = when; return u }
+func endedBy(u systemd.Unit, code int32, status syscall.Signal) systemd.Unit {
+	u.Exit = systemd.ExitStatus{Code: code, Status: int32(status)}
+	return u
+}
 
 func TestStateOf(t *testing.T) {
 	for _, tc := range []struct {
@@ -41,6 +53,14 @@ func TestStateOf(t *testing.T) {
 		{name: "killed by a stop, after it had been restarted", unit: restartedBefore(killedByAStop), want: state.AgentFailing},
 		{name: "killed by a stop, after it had been restarted, and down at once", unit: downAtOnce(restartedBefore(killedByAStop)), want: state.AgentStopped},
 		{name: "killed by a stop, about to be started", unit: queued(killedByAStop), want: state.AgentFailing},
+		{name: "stopped, and a command after that failed", unit: stoppedBadly, want: state.AgentStopped},
+		{name: "the same, of an agent that does not handle the request to stop", unit: endedBy(stoppedBadly, systemd.Killed, syscall.SIGTERM), want: state.AgentStopped},
+		{name: "stopped, and a signal ended a command after that", unit: resulting(stoppedBadly, "signal"), want: state.AgentStopped},
+		{name: "stopped, and a command after that failed, of one that had been restarted", unit: downAtOnce(restartedBefore(stoppedBadly)), want: state.AgentStopped},
+		{name: "it ends by itself again and again, and a command after that fails", unit: restartedBefore(stoppedBadly), want: state.AgentFailing},
+		{name: "a command after its end failed, and systemd does not start it again", unit: restarting(stoppedBadly, "on-abnormal"), want: state.AgentFailing},
+		{name: "it failed by itself", unit: endedBy(stoppedBadly, systemd.Exited, 1), want: state.AgentFailing},
+		{name: "it was never started", unit: endedBy(stoppedBadly, 0, 0), want: state.AgentFailing},
 		{name: "stopped", unit: systemd.Unit{ActiveState: "inactive", SubState: "dead"}, want: state.AgentStopped},
 		{name: "being stopped", unit: systemd.Unit{ActiveState: "deactivating", SubState: "stop-sigterm"}, want: state.AgentStopped},
 		{name: "not there", unit: systemd.Unit{LoadState: "not-found", ActiveState: "inactive"}, want: state.AgentStopped},

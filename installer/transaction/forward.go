@@ -318,7 +318,8 @@ func (s *doing) watch(ctx context.Context) error {
 	if least := health.MinWindow(sight.Unit); w.Window.Std() < least {
 		s.log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window.Std(), "advised", least)
 	}
-	if sight.Idle() && !s.j.Database.Stop {
+	// A stop that has not ended is another's: one of ours was waited for.
+	if (sight.Idle() || sight.StopPending) && !s.j.Database.Stop {
 		if stopping, err := s.agent.Stopping(ctx); err != nil {
 			return err
 		} else if stopping {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -49,6 +50,8 @@ type model struct {
 	failed     bool       // the agent died, or could not be started
 	crashes    int        // starts in a row that failed
 	cutShort   bool       // it was killed by a stop, with no time to end
+	ending     bool       // somebody's stop of it goes on while it drains its sessions
+	badStops   bool       // a command of ExecStopPost= fails after each stop
 	awaited    bool       // it died, was learned of from the PID file, and systemd does not know
 	invocation int
 	pids       int
@@ -64,6 +67,7 @@ type model struct {
 
 	ties     systemd.Ties
 	frozenBy string          // a unit
+	drains   time.Duration   // TimeoutStopSec=
 	blockers []string        // units whose jobs keep those of the agent waiting
 	others   map[string]bool // other units: whether they are active
 	heldBack bool            // a start of the version before is queued, and systemd does not begin it

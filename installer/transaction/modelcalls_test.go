@@ -58,7 +58,7 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 func (m *model) sight() (s Sight) {
 	s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
 		FragmentPath: m.Host.Paths.Unit(), ExecStart: filepath.Join(m.Host.Paths.LinkDir, "teleport"), Type: "simple", PIDFile: "/run/teleport.pid",
-		CanReload: true, Restart: "on-failure", Ties: m.ties, Frozen: m.frozenBy != "", FrozenBy: m.frozenBy}
+		CanReload: true, Restart: "on-failure", StopTimeout: m.drains, Ties: m.ties, Frozen: m.frozenBy != "", FrozenBy: m.frozenBy}
 	if m.unit == "" {
 		s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 	}
@@ -77,10 +77,15 @@ func (m *model) sight() (s Sight) {
 		s.Group = []int{others.pid} // whichever of its processes has files open
 		s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Parent: m.main.parent, Exe: m.main.dir + "/bin/teleport"}
 		s.Serving = s.Main
+		if m.ending {
+			s.ActiveState, s.SubState, s.JobPending, s.StopPending = "deactivating", "stop-sigterm", true, true
+		}
 	case m.failed && m.atStartLimit():
 		s.ActiveState, s.SubState, s.Result = "failed", "failed", "exit-code"
 	case m.failed:
 		s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
+	case m.badStops && m.started:
+		s.ActiveState, s.SubState, s.Result, s.Exit = "failed", "failed", "exit-code", systemd.ExitStatus{Code: systemd.Exited}
 	case m.cutShort:
 		s.ActiveState, s.SubState, s.Result = "failed", "failed", "signal"
 		s.Exit = systemd.ExitStatus{Code: systemd.Killed, Status: int32(syscall.SIGKILL)}

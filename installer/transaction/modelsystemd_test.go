@@ -24,6 +24,7 @@ import "errors"
 //	a stop of a process of the PID file     foreign, cutShort; TestAnAgentThatWasReloadedIsGivenItsTimeToEnd
 //	a daemon-reload with such a one dead    awaited, readUnits; TestAVersionThatFailedIsStoppedAtOnce,
 //	                                        TestAVersionThatDiedAfterAReloadIsStoppedBeforeSystemdReadsItsFiles
+//	a stop while the agent drains           ending; TestAStopThatGoesOnIsNobodysToTakeBack
 //	the updater is killed after it asked    cut, with after; "the updater is killed after it" of outcomes
 //	  for a restart: systemd ends it
 //	an enablement that pins the link's      not here: the unit is a file (installer/host); enabled is only
@@ -60,8 +61,17 @@ func (m *model) crashLoop() {
 	}
 }
 
+// stopsNoMore is any other job of the agent, which takes the place of a stop that goes on.
+func (m *model) stopsNoMore() {
+	if m.ending && m.main != nil {
+		m.wrong = append(m.wrong, "a job of the updater's took the place of somebody's stop, which went on")
+	}
+	m.ending = false
+}
+
 // startUnit is a start job, whoever asks for it. An agent that dies at once was started.
 func (m *model) startUnit() error {
+	m.stopsNoMore()
 	switch {
 	case m.main != nil:
 		return nil
@@ -81,6 +91,7 @@ func (m *model) startUnit() error {
 
 // restartUnit is a restart job.
 func (m *model) restartUnit() error {
+	m.stopsNoMore()
 	m.ends()
 	m.awaited = false
 	return m.startUnit()
@@ -97,7 +108,7 @@ func (m *model) stopUnit() {
 	for _, unit := range m.ties.Dependents {
 		m.others[unit] = false
 	}
-	m.awaited = false
+	m.awaited, m.ending = false, false
 	m.failed = m.failed && m.atStartLimit()
 }
 
@@ -108,6 +119,7 @@ func (m *model) reloadUnit() error {
 	if m.main == nil {
 		return errors.New("Job type reload is not applicable for unit teleport.service.")
 	}
+	m.stopsNoMore()
 	next := m.spawn()
 	if next == nil {
 		return nil

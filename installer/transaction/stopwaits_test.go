@@ -1,9 +1,13 @@
 package transaction
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"teleport-update/installer/host"
+	"teleport-update/internal/failure"
 	"teleport-update/systemd"
 )
 
@@ -37,5 +41,51 @@ func TestAStopThatSystemdDoesNotDoIsNotHeldAgainstTheVersion(t *testing.T) {
 			m.before = nil
 			m.endsOn("1.0.0")
 		})
+	}
+}
+
+// A stop may take for ever by the agent's unit. What begins with one is refused; what takes one only if the version fails
+// is possible, and that version is killed.
+func TestAStopWithoutAnEndIsNotAskedFor(t *testing.T) {
+	for drains, says := range map[time.Duration]string{systemd.Forever: "TimeoutStopSec=infinity", 20 * time.Minute: "TimeoutStopSec=20m0s", time.Minute: ""} {
+		m := downgrade(t, holds)
+		m.drains = drains
+		err := m.do(Downgrade)
+		refused := failure.Is[*failure.RefusedError](err) && says != "" && strings.Contains(err.Error(), says)
+		if touched := slices.Contains(m.calls, "stop"); touched == (says != "") || refused != (says != "") {
+			t.Errorf("%v: it ends with %v after %q", drains, err, m.calls)
+		}
+		if err := m.closed(); err != nil {
+			t.Errorf("%v: %v", drains, err)
+		}
+	}
+	for _, running := range []bool{true, false} {
+		m := downgrade(t, holds)
+		if m.drains = systemd.Forever; !running {
+			m.stopUnit()
+		}
+		if err := m.do(Downgrade); (err == nil) == running {
+			t.Errorf("an agent that runs, %v: %v", running, err)
+		}
+	}
+	m := upgrade(t, two(diesLate))
+	m.drains = systemd.Forever
+	if err := m.do(Update); err == nil || !slices.Contains(m.calls, "stop") {
+		t.Errorf("an update to a version that dies: %v after %q", err, m.calls)
+	}
+	m.endsOn("1.0.0")
+}
+
+func TestOnlyAVersionThatFailedIsKilled(t *testing.T) {
+	for _, c := range []struct {
+		how   manner
+		takes time.Duration
+		want  time.Duration
+	}{
+		{inOrder, systemd.Forever, 0}, {atOnce, systemd.Forever, killAfter}, {atOnce, time.Hour, killAfter}, {atOnce, systemd.JobCap, 0}, {atOnce, time.Second, 0},
+	} {
+		if got := (Sight{Unit: systemd.Unit{StopTimeout: c.takes}}).stopLimit(c.how); got != c.want {
+			t.Errorf("%d, %v: it is killed after %v", c.how, c.takes, got)
+		}
 	}
 }
