@@ -56,3 +56,20 @@ func callOf(t *testing.T, call string) int {
 	t.Fatalf("%q has no %s", m.calls, call)
 	return 0
 }
+
+// A person, or a full disk, took the unit's file away under the agent: an undoing brings back a version that starts.
+func TestAnUndoingBringsBackAUnitThatWasLost(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"gone":    os.Remove,
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+	} {
+		m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": {schema: 2, fate: dies}})
+		was, err := os.ReadFile(m.Host.Paths.Unit())
+		must(t, err)
+		must(t, lose(m.Host.Paths.Unit()))
+		m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+		if is, err := os.ReadFile(m.Host.Paths.Unit()); err != nil || string(is) != string(was) {
+			t.Errorf("%s: the unit is %q, %v; want %q", name, is, err, was)
+		}
+	}
+}
