@@ -184,6 +184,11 @@ var idleMeans = []struct {
 	{"which it will find again at boot", "its group is gone", func(_ *testing.T, h *wellHost) {
 		h.unit.Ties.Startup.Groups = []string{"Group=no-such-group"}
 	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "its configuration is a link to nothing", func(t *testing.T, h *wellHost) {
+		config := h.Machine.Host.Paths.AgentConfig
+		must(t, os.Symlink("/nonexistent/teleport.yaml", config))
+		h.unit.Command = []string{"teleport", "start", "--config=" + config}
+	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"that systemd has loaded", "without its first drop-in", func(t *testing.T, h *wellHost) {
 		writeFile(t, filepath.Join(h.Machine.Host.Paths.UnitDir, "teleport.service.d", "a.conf"), "")
 	}, decision.NeedsAttention, decision.UnitOverruled},
