@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -128,6 +129,10 @@ var idleMeans = []struct {
 	{"what is linked", "a link is missing", func(t *testing.T, h *wellHost) {
 		must(t, os.Remove(filepath.Join(h.Machine.Host.Paths.LinkDir, "tsh")))
 	}, decision.NeedsAttention, decision.LinksBroken},
+	{"what is linked", "a folder is in the place of a link", func(t *testing.T, h *wellHost) {
+		link := filepath.Join(h.Machine.Host.Paths.LinkDir, "tsh")
+		must(t, errors.Join(os.Remove(link), os.Mkdir(link, 0o755)))
+	}, decision.NeedsAttention, decision.LinksBroken},
 	{"what is linked", "the version is gone", func(t *testing.T, h *wellHost) {
 		must(t, os.RemoveAll(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0")))
 	}, decision.NeedsAttention, decision.VersionBroken},
@@ -167,6 +172,10 @@ var idleMeans = []struct {
 	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"that systemd has loaded", "the file is gone", func(t *testing.T, h *wellHost) {
 		must(t, os.Remove(h.Machine.Host.Paths.Unit()))
+	}, decision.NeedsAttention, decision.LinksBroken},
+	{"that systemd has loaded", "a folder is in the place of the file", func(t *testing.T, h *wellHost) {
+		unit := h.Machine.Host.Paths.Unit()
+		must(t, errors.Join(os.Remove(unit), os.Mkdir(unit, 0o755)))
 	}, decision.NeedsAttention, decision.LinksBroken},
 	{"which it will find again at boot", "the folder is a mount", func(t *testing.T, h *wellHost) {
 		mountUnits(t, h.Installer)
@@ -275,6 +284,37 @@ func TestIdlePromisesEachWord(t *testing.T) {
 		tc.breaks(t, h)
 		if is, types := h.state(t); is != tc.state || !slices.Contains(types, tc.by) {
 			t.Errorf("%s (%s): the host is %s, by %v; want %s, by %s", tc.word, tc.how, is, types, tc.state, tc.by)
+		}
+	}
+}
+
+// No command changes anything in a folder of another user's, and none replaces a folder with a link or a unit: a person has to help.
+func TestWhatNoCommandPutsRightIsAFaultWithWhatHelps(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives a folder to others")
+	}
+	folder := func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }
+	paths := newWellHost(t).Machine.Host.Paths
+	for _, tc := range []struct {
+		path   string
+		breaks func(path string) error
+		by     decision.Type
+		says   string
+	}{
+		{paths.Versions(), func(path string) error { return os.Lchown(path, 12345, 12345) }, decision.RecordsBroken,
+			"belongs to another user: check its content, then make it writable by root only"},
+		{filepath.Join(paths.LinkDir, "tsh"), folder, decision.LinksBroken, "is a folder, and a link must go there: move it away"},
+		{paths.Unit(), folder, decision.LinksBroken, "is neither a file nor a link, and the agent's unit must go there: move it away"},
+	} {
+		h := newWellHost(t)
+		inside, err := filepath.Rel(filepath.Dir(paths.DataDir), tc.path)
+		must(t, err)
+		h.state(t)
+		must(t, tc.breaks(filepath.Join(filepath.Dir(h.Machine.Host.Paths.DataDir), inside)))
+		r, err := h.Status(t.Context(), StatusOptions{})
+		must(t, err)
+		if len(r.Conditions) == 0 || r.Conditions[0].Type != tc.by || !strings.HasSuffix(r.Conditions[0].Message, tc.says) {
+			t.Errorf("%s: %+v; want %s: …%s", inside, r.Conditions, tc.by, tc.says)
 		}
 	}
 }

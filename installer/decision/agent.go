@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 )
 
@@ -95,6 +96,10 @@ func versionBroken(h *facts, f *finder) error {
 
 func linksBroken(h *facts, f *finder) error {
 	problems, err := h.Links()
+	if blocked := host.InTheWay(err); blocked != "" {
+		f.found(nil, blocked)
+		return nil
+	}
 	if err != nil || len(problems) == 0 {
 		return err
 	}

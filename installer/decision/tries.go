@@ -1,8 +1,11 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"teleport-update/installer/host"
 )
 
 // A try looks for what would make a start of the agent fail, or start something else. It says what it found;
@@ -108,7 +111,7 @@ func needsAreThere(h *facts) string {
 func linksLeadToVersion(h *facts) string {
 	problems, err := h.Links()
 	if err != nil {
-		return fmt.Sprintf("links and unit could not be looked at: %v", err)
+		return cmp.Or(host.InTheWay(err), fmt.Sprintf("links and unit could not be looked at: %v", err))
 	}
 	return strings.Join(problems, "; ")
 }
