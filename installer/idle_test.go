@@ -139,6 +139,12 @@ var idleMeans = []struct {
 	{"what is linked", "the program may not be executed", func(t *testing.T, h *wellHost) {
 		must(t, os.Chmod(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
 	}, decision.NeedsAttention, decision.VersionBroken},
+	{"what is linked", "the program was emptied", func(t *testing.T, h *wellHost) {
+		must(t, os.Truncate(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0))
+	}, decision.NeedsAttention, decision.VersionBroken},
+	{"what is linked", "a program that the agent does not need was taken away", func(t *testing.T, h *wellHost) {
+		must(t, os.Remove(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "tsh")))
+	}, decision.NeedsAttention, decision.VersionBroken},
 	{"wanted", "the cluster wants another", func(_ *testing.T, h *wellHost) {
 		h.answer.Release.Version = "1.2.0"
 	}, decision.Waiting, decision.UpdateWaits},
@@ -315,6 +321,32 @@ func TestWhatNoCommandPutsRightIsAFaultWithWhatHelps(t *testing.T) {
 		must(t, err)
 		if len(r.Conditions) == 0 || r.Conditions[0].Type != tc.by || !strings.HasSuffix(r.Conditions[0].Message, tc.says) {
 			t.Errorf("%s: %+v; want %s: …%s", inside, r.Conditions, tc.by, tc.says)
+		}
+	}
+}
+
+// The process that runs goes on from the file that it was started from.
+func TestARestartIsNotAdvisedIntoAProgramThatWasEmptied(t *testing.T) {
+	h := newWellHost(t)
+	h.config.Spec.Enabled = false
+	h.unit.Command, h.unit.User = []string{"teleport", "start", "--fips"}, fmt.Sprint(os.Getuid())
+	proc := filepath.Join(h.Processes.Proc, "4711")
+	writeFile(t, filepath.Join(proc, "cmdline"), "teleport\x00start\x00")
+	writeFile(t, filepath.Join(proc, "environ"), "")
+	must(t, os.Truncate(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0))
+	h.state(t)
+	r, err := h.Status(t.Context(), StatusOptions{})
+	must(t, err)
+	says := map[decision.Type]string{}
+	for _, c := range r.Conditions {
+		says[c.Type] = c.Message
+	}
+	for condition, want := range map[decision.Type]string{
+		decision.VersionBroken:  "bin/teleport: is empty: updates are disabled; `teleport-update enable` turns them on and fetches it again",
+		decision.RestartPending: "do not restart it before this is put right: version folder",
+	} {
+		if !strings.Contains(says[condition], want) {
+			t.Errorf("%s: %q; want %q", condition, says[condition], want)
 		}
 	}
 }

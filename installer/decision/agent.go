@@ -90,6 +90,12 @@ func versionBroken(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("version %s is not whole on disk: %s", h.c.Active().Short(), again))
 	case v.Unusable != nil:
 		f.found(nil, fmt.Sprintf("the agent could not be started: %v", v.Unusable))
+	default:
+		why, err := h.Damage(h)
+		if why != nil {
+			f.found(nil, fmt.Sprintf("%v: %s", why, again))
+		}
+		return err
 	}
 	return nil
 }

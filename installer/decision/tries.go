@@ -71,7 +71,7 @@ func versionRuns(h *facts) string {
 	case v.Unusable != nil:
 		return v.Unusable.Error()
 	}
-	return ""
+	return found(h.Damage(h))
 }
 
 func notMasked(h *facts) string {
