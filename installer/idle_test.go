@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -132,11 +133,21 @@ var idleMeans = []struct {
 	{"what is linked", "a link is missing", func(t *testing.T, h *wellHost) {
 		must(t, os.Remove(filepath.Join(h.Machine.Host.Paths.LinkDir, "tsh")))
 	}, decision.NeedsAttention, decision.LinksBroken},
+	{"what is linked", "a folder is in the place of a link", func(t *testing.T, h *wellHost) {
+		link := filepath.Join(h.Machine.Host.Paths.LinkDir, "tsh")
+		must(t, errors.Join(os.Remove(link), os.Mkdir(link, 0o755)))
+	}, decision.NeedsAttention, decision.LinksBroken},
 	{"what is linked", "the version is gone", func(t *testing.T, h *wellHost) {
 		must(t, os.RemoveAll(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0")))
 	}, decision.NeedsAttention, decision.VersionBroken},
 	{"what is linked", "the program may not be executed", func(t *testing.T, h *wellHost) {
 		must(t, os.Chmod(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
+	}, decision.NeedsAttention, decision.VersionBroken},
+	{"what is linked", "the program was emptied", func(t *testing.T, h *wellHost) {
+		must(t, os.Truncate(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0))
+	}, decision.NeedsAttention, decision.VersionBroken},
+	{"what is linked", "a program that the agent does not need was taken away", func(t *testing.T, h *wellHost) {
+		must(t, os.Remove(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "tsh")))
 	}, decision.NeedsAttention, decision.VersionBroken},
 	{"wanted", "the cluster wants another", func(_ *testing.T, h *wellHost) {
 		h.answer.Release.Version = "1.2.0"
@@ -172,6 +183,10 @@ var idleMeans = []struct {
 	{"that systemd has loaded", "the file is gone", func(t *testing.T, h *wellHost) {
 		must(t, os.Remove(h.Machine.Host.Paths.Unit()))
 	}, decision.NeedsAttention, decision.LinksBroken},
+	{"that systemd has loaded", "a folder is in the place of the file", func(t *testing.T, h *wellHost) {
+		unit := h.Machine.Host.Paths.Unit()
+		must(t, errors.Join(os.Remove(unit), os.Mkdir(unit, 0o755)))
+	}, decision.NeedsAttention, decision.LinksBroken},
 	{"which it will find again at boot", "the folder is a mount", func(t *testing.T, h *wellHost) {
 		mountUnits(t, h.Installer)
 	}, decision.NeedsAttention, decision.UnitsLate},
@@ -187,6 +202,11 @@ var idleMeans = []struct {
 	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"which it will find again at boot", "its group is gone", func(_ *testing.T, h *wellHost) {
 		h.unit.Ties.Startup.Groups = []string{"Group=no-such-group"}
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "its configuration is a link to nothing", func(t *testing.T, h *wellHost) {
+		config := h.Machine.Host.Paths.AgentConfig
+		must(t, os.Symlink("/nonexistent/teleport.yaml", config))
+		h.unit.Command = []string{"teleport", "start", "--config=" + config}
 	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"that systemd has loaded", "without its first drop-in", func(t *testing.T, h *wellHost) {
 		writeFile(t, filepath.Join(h.Machine.Host.Paths.UnitDir, "teleport.service.d", "a.conf"), "")
@@ -314,6 +334,63 @@ func TestIdlePromisesEachWord(t *testing.T) {
 		tc.breaks(t, h)
 		if is, types := h.state(t); is != tc.state || !slices.Contains(types, tc.by) {
 			t.Errorf("%s (%s): the host is %s, by %v; want %s, by %s", tc.word, tc.how, is, types, tc.state, tc.by)
+		}
+	}
+}
+
+// No command changes anything in a folder of another user's, and none replaces a folder with a link or a unit: a person has to help.
+func TestWhatNoCommandPutsRightIsAFaultWithWhatHelps(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives a folder to others")
+	}
+	folder := func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }
+	paths := newWellHost(t).Machine.Host.Paths
+	for _, tc := range []struct {
+		path   string
+		breaks func(path string) error
+		by     decision.Type
+		says   string
+	}{
+		{paths.Versions(), func(path string) error { return os.Lchown(path, 12345, 12345) }, decision.RecordsBroken,
+			"belongs to another user: check its content, then make it writable by root only"},
+		{filepath.Join(paths.LinkDir, "tsh"), folder, decision.LinksBroken, "is a folder, and a link must go there: move it away"},
+		{paths.Unit(), folder, decision.LinksBroken, "is neither a file nor a link, and the agent's unit must go there: move it away"},
+	} {
+		h := newWellHost(t)
+		inside, err := filepath.Rel(filepath.Dir(paths.DataDir), tc.path)
+		must(t, err)
+		h.state(t)
+		must(t, tc.breaks(filepath.Join(filepath.Dir(h.Machine.Host.Paths.DataDir), inside)))
+		r, err := h.Status(t.Context(), StatusOptions{})
+		must(t, err)
+		if len(r.Conditions) == 0 || r.Conditions[0].Type != tc.by || !strings.HasSuffix(r.Conditions[0].Message, tc.says) {
+			t.Errorf("%s: %+v; want %s: …%s", inside, r.Conditions, tc.by, tc.says)
+		}
+	}
+}
+
+// The process that runs goes on from the file that it was started from.
+func TestARestartIsNotAdvisedIntoAProgramThatWasEmptied(t *testing.T) {
+	h := newWellHost(t)
+	h.config.Spec.Enabled = false
+	h.unit.Command, h.unit.User = []string{"teleport", "start", "--fips"}, fmt.Sprint(os.Getuid())
+	proc := filepath.Join(h.Processes.Proc, "4711")
+	writeFile(t, filepath.Join(proc, "cmdline"), "teleport\x00start\x00")
+	writeFile(t, filepath.Join(proc, "environ"), "")
+	must(t, os.Truncate(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0))
+	h.state(t)
+	r, err := h.Status(t.Context(), StatusOptions{})
+	must(t, err)
+	says := map[decision.Type]string{}
+	for _, c := range r.Conditions {
+		says[c.Type] = c.Message
+	}
+	for condition, want := range map[decision.Type]string{
+		decision.VersionBroken:  "bin/teleport: is empty: updates are disabled; `teleport-update enable` turns them on and fetches it again",
+		decision.RestartPending: "do not restart it before this is put right: version folder",
+	} {
+		if !strings.Contains(says[condition], want) {
+			t.Errorf("%s: %q; want %q", condition, says[condition], want)
 		}
 	}
 }

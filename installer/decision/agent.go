@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 )
 
@@ -89,12 +90,22 @@ func versionBroken(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("version %s is not whole on disk: %s", h.c.Active().Short(), again))
 	case v.Unusable != nil:
 		f.found(nil, fmt.Sprintf("the agent could not be started: %v", v.Unusable))
+	case h.Deep: // a run of the timer has repaired it, or says that it cannot
+		why, err := h.Damage(h)
+		if why != nil {
+			f.found(nil, fmt.Sprintf("%v: %s", why, again))
+		}
+		return err
 	}
 	return nil
 }
 
 func linksBroken(h *facts, f *finder) error {
 	problems, err := h.Links()
+	if blocked := host.InTheWay(err); blocked != "" {
+		f.found(nil, blocked)
+		return nil
+	}
 	if err != nil || len(problems) == 0 {
 		return err
 	}

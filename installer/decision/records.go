@@ -17,7 +17,8 @@ const (
 // records are about what all other checks rely on.
 func records() []Check {
 	return []Check{
-		{RecordsBroken, Fault, NeedsAttention, "records", "the updater's records cannot be read, or do not fit the links", 0, recordsBroken},
+		{RecordsBroken, Fault, NeedsAttention, "records", "the updater's records cannot be read or relied on, or do not fit " +
+			"the links", 0, recordsBroken},
 		{TransactionRunning, Busy, Updating, "transaction", "an updater is at work", 0, transactionRunning},
 		{TransactionOpen, Fault, NeedsAttention, "transaction", "a transaction was cut off; the next run closes it", 0, transactionOpen},
 		{PolicyBroken, Fault, NeedsAttention, "policy", "the policy of the host's owner is missing although it was there, or " +
@@ -26,9 +27,16 @@ func records() []Check {
 }
 
 func recordsBroken(h *facts, f *finder) error {
-	if _, err := h.Config(); err != nil {
+	c, err := h.Config()
+	if err != nil {
 		f.found(nil, err.Error())
 		return nil
+	}
+	if c.Spec.ActiveVersion != "" {
+		if err := state.CheckStore(h.Paths().Versions()); err != nil {
+			f.found(nil, wayOut(err))
+			return nil
+		}
 	}
 	t, err := h.Transaction()
 	if bad, ok := errors.AsType[*state.JournalError](err); ok && bad.Newer == nil { // else it says what to do

@@ -1,8 +1,11 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"teleport-update/installer/host"
 )
 
 // A try looks for what would make a start of the agent fail, or start something else. It says what it found;
@@ -68,7 +71,7 @@ func versionRuns(h *facts) string {
 	case v.Unusable != nil:
 		return v.Unusable.Error()
 	}
-	return ""
+	return found(h.Damage(h))
 }
 
 func notMasked(h *facts) string {
@@ -108,7 +111,7 @@ func needsAreThere(h *facts) string {
 func linksLeadToVersion(h *facts) string {
 	problems, err := h.Links()
 	if err != nil {
-		return fmt.Sprintf("links and unit could not be looked at: %v", err)
+		return cmp.Or(host.InTheWay(err), fmt.Sprintf("links and unit could not be looked at: %v", err))
 	}
 	return strings.Join(problems, "; ")
 }

@@ -154,16 +154,25 @@ func beforeOf(path string) (state.Before, error) {
 		digest, err := digestOf(path, regular.NoLink)
 		return state.Before{Saved: filepath.Base(path) + "-" + digest[:min(len(digest), 16)]}, err
 	case info.IsDir():
-		return state.Before{}, &occupiedError{path, "a folder"}
+		return state.Before{}, &occupiedError{path, "a folder", "a link"}
 	}
-	return state.Before{}, &occupiedError{path, "neither a file nor a link"}
+	return state.Before{}, &occupiedError{path, "neither a file nor a link", "a link"}
 }
 
-// occupiedError is something in the place of a link that no link replaces.
-type occupiedError struct{ path, what string }
+// occupiedError is something in the place of a link, or of the agent's unit, that neither replaces.
+type occupiedError struct{ path, what, belongs string }
 
 func (e *occupiedError) Error() string {
-	return fmt.Sprintf("%s is %s, and a link must go there: move it away", e.path, e.what)
+	return fmt.Sprintf("%s is %s, and %s must go there: move it away", e.path, e.what, e.belongs)
+}
+
+// InTheWay says by an error of Problems what is in the place of a link or of the agent's unit and stays there until a
+// person moves it away; it is empty for any other error, as of a look that failed.
+func InTheWay(err error) string {
+	if occupied, ok := errors.AsType[*occupiedError](err); ok {
+		return occupied.Error()
+	}
+	return ""
 }
 
 func digestOf(path string, care regular.Care) (string, error) {

@@ -59,8 +59,8 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	case startup != "":
 		return failure.Refuse("%[1]s would not start again, for %[2]s keeps it from that: `systemctl cat %[1]s` shows where that is set",
 			u.Name, startup)
-	case named && !Exists(config):
-		return failure.Refuse("%s, with which the agent's unit starts it, is missing", config)
+	case named && checkConfigThere(config) != nil:
+		return checkConfigThere(config)
 	case err != nil:
 		return &failure.RefusedError{Err: err}
 	case database != "" && now != database:
@@ -79,6 +79,22 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 		return &failure.RefusedError{Err: &space.Error{Path: dir, Need: startRoom, Free: left}}
 	}
 	return nil
+}
+
+// checkConfigThere follows a link to the end, as the agent does.
+func checkConfigThere(config string) error {
+	_, err := os.Stat(config)
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+	to, _ := os.Readlink(config) // empty if it is no link
+	switch {
+	case err == nil:
+		return nil
+	case missing && to != "":
+		return failure.Refuse("%s, with which the agent's unit starts it, leads to %s, which is missing", config, to)
+	case missing:
+		return failure.Refuse("%s, with which the agent's unit starts it, is missing", config)
+	}
+	return failure.Refuse("%s, with which the agent's unit starts it, cannot be looked at: %w", config, err)
 }
 
 // CheckDatabaseThere says of a process of the agent's that its database is missing, or is another one, where the next one would

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,6 +67,36 @@ func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
 				t.Errorf("%v; want %q", err, tc.says)
 			}
 			if _, refused := errors.AsType[*failure.RefusedError](err); err != nil && !refused {
+				t.Errorf("%v speaks against the version", err)
+			}
+		})
+	}
+}
+
+// A link to a configuration is there although what it leads to was removed or unmounted.
+func TestAnAgentDoesNotStartWithAConfigurationThatLeadsNowhere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		to   string // of the link; empty: the link leads to itself
+		says string
+	}{
+		"a file":        {to: "real.yaml"},
+		"missing":       {to: "/nonexistent/teleport.yaml", says: "leads to /nonexistent/teleport.yaml, which is missing"},
+		"below a file":  {to: "real.yaml/teleport.yaml", says: "leads to real.yaml/teleport.yaml, which is missing"},
+		"in a circle":   {says: "cannot be looked at: stat"},
+		"too long name": {to: strings.Repeat("x", 300), says: "file name too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			config := h.Paths.AgentConfig
+			writeFile(t, filepath.Join(filepath.Dir(config), "real.yaml"), "teleport: {}")
+			must(t, os.Symlink(cmp.Or(tc.to, config), config))
+			u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", FragmentPath: h.Paths.Unit(),
+				Command: []string{"teleport", "start", "--config=" + config}}
+			err := h.CheckCanStart(t.Context(), u, "")
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%v; want %q", err, tc.says)
+			}
+			if err != nil && !failure.Is[*failure.RefusedError](err) {
 				t.Errorf("%v speaks against the version", err)
 			}
 		})

@@ -221,7 +221,7 @@ func ReadUnit(path string) (state.UnitFile, error) {
 func UnitLost(u state.UnitFile) bool { return u.Target == "" && len(u.Content) == 0 }
 
 func refuseUnit(path string) error {
-	return failure.Unchanged("%s is neither a file nor a link: remove it", path).Refused()
+	return failure.Unchanged("%w", &occupiedError{path, "neither a file nor a link", "the agent's unit"}).Refused()
 }
 
 // RestoreUnit puts a unit file back as it was, where it is not.
@@ -244,7 +244,7 @@ func RestoreUnit(u state.UnitFile) error {
 	}
 }
 
-// Problems lists what differs from what the version in tree should have.
+// Problems lists what differs from what the version in tree should have. What no link or unit replaces is an error, see InTheWay.
 func (h *Host) Problems(tree versions.Tree) ([]string, error) {
 	problems, err := CheckLinks(h.Paths.LinkDir, tree)
 	if err != nil {

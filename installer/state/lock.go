@@ -114,14 +114,18 @@ func verb(args []string) string {
 // root, nobody else may make names in it or exchange it: they could have root
 // write through a link of theirs, or run a version of theirs.
 func prepareStore(dir string) error {
-	err := trust.Path(dir)
-	if err == nil {
-		if err := makeStore(dir); err != nil {
-			return failure.Unchanged("make %s: %w", dir, err)
-		}
-		err = trust.Path(dir)
+	if err := CheckStore(dir); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := makeStore(dir); err != nil {
+		return failure.Unchanged("make %s: %w", dir, err)
+	}
+	return CheckStore(dir)
+}
+
+// CheckStore says why root does not keep programs and records in a folder, see trust.Path: every change is refused then.
+func CheckStore(dir string) error {
+	if err := trust.Path(dir); err != nil {
 		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("%s", wayOut(filepath.Dir(dir)))
 	}
 	return nil

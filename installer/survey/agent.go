@@ -9,6 +9,8 @@ import (
 	"os/user"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -94,15 +96,15 @@ func (s *Survey) AgentOf(sight transaction.Sight) Agent {
 	return a
 }
 
-// Configured reports whether the agent has a configuration where its unit leads it. err is why nobody can tell.
+// Configured reports whether the agent has a configuration where its unit leads it, at the end of all links. err is why nobody can tell.
 func (s *Survey) Configured() (bool, error) {
 	return s.configured.get(func() (bool, error) {
 		config, err := s.from.Configuration.Path()
 		if err != nil {
 			return false, err
 		}
-		_, err = os.Lstat(config)
-		if errors.Is(err, fs.ErrNotExist) {
+		_, err = os.Stat(config)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 			return false, nil
 		}
 		return err == nil, err

@@ -105,6 +105,7 @@ type Survey struct {
 	servers    part[string]
 	units      map[string]*part[systemd.Unit]
 	version    part[Version]
+	damage     part[error]
 	links      part[[]string]
 	starts     part[error]
 	nextStart  part[error]

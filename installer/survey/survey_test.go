@@ -52,6 +52,8 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("needs", needs, err)
 	v, err := s.Version()
 	add("version", v, err)
+	damage, err := s.Damage(ctx)
+	add("damage", damage, err)
 	links, err := s.Links()
 	add("links", links, err)
 	starts, err := s.Starts(ctx)
@@ -128,7 +130,7 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		why    error
 		parts  []string // sorted
 	}{
-		{"config", broken, []string{"config", "links", "pair", "starts", "version"}},
+		{"config", broken, []string{"config", "damage", "links", "pair", "starts", "version"}},
 		{"journal", broken, []string{"journal"}},
 		{"history", broken, []string{"history"}},
 		{"connect", broken, []string{"agent", "delay", "needs", "next start", "own units", "pair", "recovery", "recovery needs", "starts", "starts again"}},
@@ -176,7 +178,7 @@ func TestAFileThatCannotBeReadSaysWhy(t *testing.T) {
 		gone, file []string
 		parts      []string // sorted
 	}{
-		"the store":     {[]string{"data/versions", "proc/47"}, []string{"data/versions"}, []string{"links", "pair", "starts", "version"}},
+		"the store":     {[]string{"data/versions", "proc/47"}, []string{"data/versions"}, []string{"damage", "links", "pair", "starts", "version"}},
 		"the processes": {[]string{"proc"}, []string{"proc"}, []string{"companions", "late", "other agents"}},
 		"the mounts":    {gone: []string{"proc/self/mountinfo"}, parts: []string{"late"}},
 	} {

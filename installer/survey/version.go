@@ -36,6 +36,22 @@ func (s *Survey) Version() (Version, error) {
 	})
 }
 
+// Damage is what of the active version was taken away, emptied or opened to others, as far as that shows without reading its
+// programs; nil if nothing was. err is why that cannot be told.
+func (s *Survey) Damage(ctx context.Context) (why, err error) {
+	return s.damage.get(func() (error, error) {
+		v, err := s.Version()
+		if err != nil || !v.Whole {
+			return nil, err
+		}
+		err = v.Tree.CheckPresent(ctx)
+		if failure.Is[*versions.DamagedError](err) {
+			return err, nil
+		}
+		return nil, err
+	})
+}
+
 // Pair is why a repair leaves links and unit as they are: another program stands there, and the agent's
 // database may fit that alone. It is nil if nothing is known to speak against a repair.
 func (s *Survey) Pair(ctx context.Context) (why, err error) {

@@ -7,9 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // An Executable is the file that a process executes.
@@ -87,21 +86,40 @@ func (f FS) ofRoot(pid string) bool {
 
 // holders are the processes that locked a file.
 func (f FS) holders(path string) (pids []string) {
-	// Locks are listed by the device of the superblock, which is what stat(2) says.
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
+	id, err := Identify(path, 0)
+	if err != nil {
 		return nil
 	}
 	locks, err := os.ReadFile(filepath.Join(f.Proc, "locks"))
 	if err != nil {
 		return nil
 	}
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	device, inode := fmt.Sprintf("%02x:%02x", id.Major, id.Minor), fmt.Sprint(id.Inode)
 	for line := range strings.Lines(string(locks)) {
 		fields := strings.Fields(line)
-		if len(fields) >= 6 && fields[1] == "FLOCK" && fields[5] == file {
-			pids = append(pids, fields[4])
+		if len(fields) < 6 || fields[1] != "FLOCK" {
+			continue
+		}
+		pid, file := fields[4], fields[5]
+		at := strings.LastIndexByte(file, ':')
+		if at < 0 || file[at+1:] != inode {
+			continue
+		}
+		if file[:at] == device || f.locks(pid, id) {
+			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// locks reports whether a process holds a lock on a file that it has open. The table of locks has the device of the
+// superblock, and on btrfs and overlayfs stat(2) has another one for each subvolume and layer, where inodes have numbers
+// that others have too.
+func (f FS) locks(pid string, file FileID) bool {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return false
+	}
+	u, _ := f.user(n, []FileID{file})
+	return u.Locks
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,6 +73,102 @@ func TestWhoLocksAFile(t *testing.T) {
 			}
 			if got := proc.LockedByUsers(file); got != tc.byUsers {
 				t.Errorf("locked by users: %v", got)
+			}
+		})
+	}
+}
+
+// The table of locks has another device than stat(2) on file systems of several parts, whose inodes may have the same numbers.
+func TestWhoLocksAFileOfAFileSystemOfSeveralDevices(t *testing.T) {
+	for system, mount := range map[string]func(t *testing.T, at string) error{
+		"overlay": func(t *testing.T, at string) error {
+			under := t.TempDir()
+			if err := unix.Mount("tmpfs", under, "tmpfs", 0, "size=1m"); err != nil {
+				return err
+			}
+			t.Cleanup(func() { _ = unix.Unmount(under, 0) })
+			lower, upper, work := t.TempDir(), filepath.Join(under, "upper"), filepath.Join(under, "work")
+			if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
+				return err
+			}
+			return unix.Mount("overlay", at, "overlay", 0, "lowerdir="+lower+",upperdir="+upper+",workdir="+work)
+		},
+		"btrfs": func(t *testing.T, at string) error {
+			image := filepath.Join(t.TempDir(), "image")
+			if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 128<<20)); err != nil {
+				return err
+			}
+			if err := exec.Command("mkfs.btrfs", "-q", image).Run(); err != nil {
+				return err
+			}
+			return exec.Command("mount", "-o", "loop", image, at).Run()
+		},
+	} {
+		t.Run(system, func(t *testing.T) {
+			at := t.TempDir()
+			if err := mount(t, at); err != nil {
+				t.Skip(err)
+			}
+			defer unix.Unmount(at, 0)
+			locked, err := os.Create(filepath.Join(at, "locked"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locked.Close()
+			open, err := os.Create(filepath.Join(at, "open"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer open.Close()
+			if err := unix.Flock(int(locked.Fd()), unix.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+			if !Host().Locked(locked.Name()) {
+				t.Error("who locks it is not found")
+			}
+			if Host().Locked(open.Name()) {
+				t.Error("a file that is only open counts as locked")
+			}
+		})
+	}
+}
+
+// Two subvolumes of a file system have files with the same inode.
+func TestALockOfAnotherDeviceCountsForTheFileThatItsHolderHasOpen(t *testing.T) {
+	const lock = "lock:\t1: FLOCK  ADVISORY  WRITE 10 00:2a:7 0 EOF\n"
+	for name, tc := range map[string]struct {
+		open   string // by the holder of the lock
+		info   string // about that
+		locked bool
+	}{
+		"this file, and locked":     {"file", lock, true},
+		"this file, without a lock": {"file", "flags:\t0100000\n", false},
+		"another file, and locked":  {"other", lock, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := FS{Proc: t.TempDir()}
+			put := func(name, text string) string {
+				t.Helper()
+				path := filepath.Join(proc.Proc, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				return path
+			}
+			file := put("file", "")
+			put("other", "")
+			id, err := Identify(file, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put("locks", fmt.Sprintf("1: FLOCK  ADVISORY  WRITE 10 %02x:%02x:%d 0 EOF\n", id.Major, id.Minor+1, id.Inode))
+			put("10/fdinfo/3", tc.info)
+			put("10/fd/none", "")
+			if err := os.Symlink(filepath.Join(proc.Proc, tc.open), filepath.Join(proc.Proc, "10/fd/3")); err != nil {
+				t.Fatal(err)
+			}
+			if got := proc.Locked(file); got != tc.locked {
+				t.Errorf("locked: %t", got)
 			}
 		})
 	}
