@@ -70,8 +70,7 @@ func (h heartbeats) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	b.Hostname, _ = os.Hostname()
 	// In a host without systemd nobody can tell.
 	if active.Version != "" && host.Exists("/run/systemd/system") {
-		group := "/system.slice/" + h.m.Host.Paths.AgentUnit()
-		b.Unhealthy = len(procfs.Host().Group(group)) == 0 && procfs.Host().HiddenIn(group) == nil
+		b.Unhealthy = !procfs.Host().Runs(h.m.Host.Paths.AgentUnit())
 	}
 	if answer := h.finder.recall(spec); answer != nil {
 		if answer.AutoUpdate {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/scenes"
 )
@@ -132,6 +133,59 @@ func TestThePackageReplacesAnUpdaterWithoutOne(t *testing.T) {
 		t.Errorf("a tick ended with %d", code)
 	}
 	s.Serves("1.1.0")
+}
+
+// Units in another folder than the usual one run a copy of the updater, which is as new as the package.
+// A timer that somebody disabled stays so.
+func TestAnUpgradeOfThePackageRenewsTheCopyThatUnitsElsewhereRun(t *testing.T) {
+	eachManager(t, func(t *testing.T, m manager) {
+		s := bareScene(t, m.host)
+		s.Path = scenes.Packaged
+		s.Sound("1.0.0")
+		s.Wants("1.0.0")
+		old := scenes.PackageOf(t, "teleport-update", scenes.PackageOld, m.format)
+		m.repository(s, old)
+		m.run(s, "install", "teleport-update")
+		s.Must(s.Path, "--unit-dir", "/etc/systemd/system", "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s")
+		s.Must("systemctl", "enable", "--now", "teleport")
+		s.RunsFrom(programs + "/1.0.0/bin/teleport")
+		s.elsewhere(scenes.PackageOld, "enabled", "active")
+
+		m.repository(s, old, scenes.PackageOf(t, "teleport-update", scenes.PackageNew, m.format))
+		process := s.AgentProcess()
+		m.run(s, "upgrade")
+		s.elsewhere(scenes.PackageNew, "enabled", "active")
+		if code := s.Tick(); code != 0 {
+			t.Errorf("a tick ended with %d", code)
+		}
+		s.Must(s.Path, "verify")
+
+		s.Must("systemctl", "disable", "--now", "teleport-update.timer")
+		m.run(s, m.downgrade...)
+		m.run(s, "upgrade")
+		s.elsewhere(scenes.PackageNew, "disabled", "inactive")
+		if now := s.AgentProcess(); now != process {
+			t.Errorf("the agent was %s and is %s", process, now)
+		}
+	})
+}
+
+// elsewhere asserts that the units in /etc/systemd/system run a copy of this version, and how the timer is.
+func (s *scene) elsewhere(version, enabled, active string) {
+	s.T.Helper()
+	const program = "/var/lib/teleport/updater/teleport-update"
+	for _, unit := range []string{"teleport-update.service", "teleport-update-recover.service"} {
+		if file, exec := s.Show(unit, "FragmentPath"), s.Show(unit, "ExecStart"); file != "/etc/systemd/system/"+unit || !strings.Contains(exec, "path="+program+" ") {
+			s.T.Errorf("%s, from %s, runs %s", unit, file, exec)
+		}
+	}
+	if got := s.Must(program, "version"); !strings.HasPrefix(got, "teleport-update "+version+" ") {
+		s.T.Errorf("the timer runs %q; want version %s", got, version)
+	}
+	timer := s.Show("teleport-update.timer", "UnitFileState") + " " + s.Show("teleport-update.timer", "ActiveState")
+	if timer != enabled+" "+active {
+		s.T.Errorf("the timer is %s; want %s %s", timer, enabled, active)
+	}
 }
 
 // An image is built in a folder, where no systemd runs: the units are enabled all

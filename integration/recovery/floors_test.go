@@ -54,7 +54,8 @@ func (r *heardReports) said() find.Heartbeat {
 	return r.last
 }
 
-// reporting is a host on 1.0.0 that reports, with a database that later versions migrate.
+// reporting is a host on 1.0.0 that reports, with a database that later versions migrate. Its agent is
+// in a slice of its own.
 func (s *scene) reporting(failing release.Spec) *heardReports {
 	s.T.Helper()
 	s.Sound("1.0.0")
@@ -62,6 +63,7 @@ func (s *scene) reporting(failing release.Spec) *heardReports {
 	s.Release(failing)
 	r := &heardReports{}
 	s.Breaks(r.take)
+	s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nSlice=agents.slice\n")
 	s.Write("/root/report-token", strings.Repeat("t", 32)+"\n")
 	s.RunsOn("1.0.0", "--report-token-file", "/root/report-token")
 	return r

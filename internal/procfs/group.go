@@ -43,19 +43,54 @@ func (f FS) groupPIDs(controlGroup string) (pids []int) {
 	return pids
 }
 
-// groupFolder finds a control group in the hierarchy that systemd uses: the only
-// one there is, or its own beside the controllers' of cgroup v1.
+// hierarchies are the folders in which systemd may have its control groups: the only hierarchy
+// there is, or its own beside the controllers' of cgroup v1.
+var hierarchies = []string{"", "unified", "systemd"}
+
+// groupFolder finds a control group in the hierarchy that systemd uses.
 func (f FS) groupFolder(controlGroup string) (string, bool) {
 	if controlGroup == "" {
 		return "", false
 	}
-	for _, hierarchy := range []string{"", "unified", "systemd"} {
+	for _, hierarchy := range hierarchies {
 		folder := filepath.Join(f.Cgroups, hierarchy, controlGroup)
 		if _, err := os.Stat(filepath.Join(folder, "cgroup.procs")); err == nil {
 			return folder, true
 		}
 	}
 	return "", false
+}
+
+// Runs reports whether a system service has a process, whichever slice it is in. A process that
+// cannot be looked at counts. The slice that services are in by default is looked into first: most
+// calls read no more than the service's own group.
+func (f FS) Runs(service string) bool {
+	if f.runsIn("system.slice", service) {
+		return true
+	}
+	for _, hierarchy := range hierarchies {
+		root, runs := filepath.Join(f.Cgroups, hierarchy), false
+		filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			switch slice, _ := filepath.Rel(root, path); {
+			case err != nil || !d.IsDir() || path == root:
+			case !strings.HasSuffix(d.Name(), ".slice"):
+				return fs.SkipDir // a service, or a container with a systemd and services of its own
+			case f.runsIn(slice, service):
+				runs = true
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if runs {
+			return true
+		}
+	}
+	return false
+}
+
+func (f FS) runsIn(slice, service string) bool {
+	group := "/" + filepath.Join(slice, service)
+	return len(f.Group(group)) > 0 || f.HiddenIn(group) != nil
 }
 
 // FrozenAt is the uppermost control group, from one up to the root, whose processes somebody keeps from running; empty if
