@@ -37,8 +37,8 @@ func CheckPIDFile(h *Host, u systemd.Unit, tree versions.Tree) error {
 	if !filepath.IsAbs(now) || keepsFromFolder(u, filepath.Dir(now)) != "" {
 		file, makes = "/run/teleport/teleport.pid", "`RuntimeDirectory=teleport`, `RuntimeDirectoryPreserve=yes`, "
 	}
-	return failure.Unchanged("%s of %s is kept, and the agent could not write the PID file of version %s, %s: it would not start", setting, u.Name,
-		tree.Release.Short(), then).
+	return failure.Unchanged("%s of %s is kept, and the agent could not write the PID file of version %s, %s: it would not start", setting,
+		u.Name, tree.Release.Short(), then).
 		To("name another PID file in a drop-in (`systemctl edit teleport`), under [Service]: %[1]s`PIDFile=%[2]s`, `ExecStart=`, "+
 			"`ExecStart=%[3]s/teleport start … --pid-file=%[2]s` with all other arguments, `ExecReload=`, "+
 			"`ExecReload=/bin/sh -c \"exec pkill -HUP -L -F %[2]s\"`; then run the command again", makes, file, h.Paths.LinkDir).Refused()
