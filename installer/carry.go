@@ -19,8 +19,8 @@ import (
 )
 
 // carry keeps what an administrator wrote into the agent's unit that the one of a version is
-// about to take the place of, in a drop-in, before anything else is changed. The drop-in adds
-// nothing to the unit that is there, so a change that is cut off leaves the agent as it was.
+// about to take the place of, in a drop-in, before anything else is changed. It refuses what the two together
+// would not let start. The drop-in adds nothing to the unit that is there, so a change that is cut off leaves the agent as it was.
 // It reports whether there is one.
 func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error) {
 	now := i.surveyToChange()
@@ -31,6 +31,9 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 	}
 	if fromPackage(ctx, i.Machine, sight.Unit.FragmentPath) {
 		return false, nil
+	}
+	if err := host.CheckPIDFile(i.Machine.Host, sight.Unit, tree); err != nil {
+		return false, err
 	}
 	before, err := regular.Read(sight.Unit.FragmentPath, archive.MaxUnit, 0)
 	if err != nil {

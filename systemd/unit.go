@@ -43,6 +43,7 @@ type Unit struct {
 	UnsetEnvironment []string   // NAME or NAME=VALUE, which count before all
 	User             string     // empty: root
 	DynamicUser      bool       // User is made for each run
+	PassesModes      bool       // modes of files do not bind User (AmbientCapabilities=CAP_DAC_OVERRIDE)
 	Type             string     // "simple", "notify", …
 	PIDFile          string     // empty if the unit names none
 	CanReload        bool
@@ -228,6 +229,7 @@ func parseUnit(name string, p properties) Unit {
 		UnsetEnvironment: property[[]string](p, "UnsetEnvironment"),
 		User:             property[string](p, "User"),
 		DynamicUser:      property[bool](p, "DynamicUser"),
+		PassesModes:      property[uint64](p, "AmbientCapabilities")&(1<<unix.CAP_DAC_OVERRIDE) != 0,
 		Type:             property[string](p, "Type"),
 		PIDFile:          property[string](p, "PIDFile"),
 		CanReload:        property[bool](p, "CanReload"),

@@ -53,6 +53,14 @@ func TestParseUnit(t *testing.T) {
 	}
 }
 
+func TestAnAmbientCapabilityPassesModes(t *testing.T) {
+	for mask, want := range map[uint64]bool{0: false, 1 << 0: false, 1 << 1: true, 1<<12 | 1<<1: true, 1 << 2: false} {
+		if u := parseUnit("teleport.service", variants(map[string]any{"AmbientCapabilities": mask})); u.PassesModes != want {
+			t.Errorf("%b: passes modes: %v", mask, u.PassesModes)
+		}
+	}
+}
+
 func TestAFrozenUnitIsToldFromOneThatIsThawed(t *testing.T) {
 	for state, want := range map[string]bool{
 		"": false, "running": false, "thawing": false, "freezing": true, "frozen": true, "frozen-by-parent": true, "freezing-by-parent": true,
