@@ -8,7 +8,9 @@
 package folder
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -72,6 +74,18 @@ func (f *Folder) Owner() (uid, gid int, err error) {
 		return 0, 0, &os.PathError{Op: "stat", Path: f.path, Err: err}
 	}
 	return int(st.Uid), int(st.Gid), nil
+}
+
+// Removed reports whether the folder was removed since it was opened: the kernel lists such a folder no more, of whatever
+// file system it is, and lists one that was renamed.
+func (f *Folder) Removed() bool {
+	dir, err := os.Open(strings.TrimSuffix(f.At(""), "/"))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	_, err = dir.Readdirnames(1)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // IsAt reports whether a path is one of At's: one element in an open folder.
