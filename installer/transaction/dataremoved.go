@@ -2,11 +2,11 @@ package transaction
 
 import "context"
 
-// noteRemovedData notes that a command of the agent's unit removed the folder of the database, as on hosts whose data are to go
-// with each stop. Then there is nothing to restore, and the agent begins with no data, as after each start: see losesData. Only
-// a folder that is held open tells: one that is missing, or another in its place, may be the work of a person, or on a disk
-// that is not mounted.
-func (u *undoing) noteRemovedData(ctx context.Context) error {
+// journalRemovedData writes down that a command of the agent's unit removed the folder of the database, as on hosts whose
+// data are to go with each stop. Then there is nothing to restore, and the agent begins with no data, as after each start:
+// see losesData. Only a folder that is held open tells: one that is missing, or another in its place, may be the work of a
+// person, or on a disk that is not mounted.
+func (u *undoing) journalRemovedData(ctx context.Context) error {
 	if !u.j.Database.Taken || u.j.Database.Restored || !u.removed() {
 		return nil
 	}

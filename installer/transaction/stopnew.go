@@ -16,7 +16,7 @@ func (u *undoing) stopsMasked(ctx context.Context) bool {
 // links, and an old process that never stopped serving is left in peace where it
 // can be.
 func (u *undoing) stopNew(ctx context.Context) error {
-	if err := u.noteRemovedData(ctx); err != nil {
+	if err := u.journalRemovedData(ctx); err != nil {
 		return err
 	}
 	switch {

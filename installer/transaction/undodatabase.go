@@ -22,7 +22,7 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	if u.kept {
 		return nil
 	}
-	if err := u.noteRemovedData(ctx); err != nil { // with the stop
+	if err := u.journalRemovedData(ctx); err != nil { // with the stop
 		return err
 	}
 	if !u.j.Database.Taken || u.j.Database.Restored || u.needNotGoBack(ctx) {
@@ -99,8 +99,8 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	if err == nil {
 		return u.j.setRestored(true)
 	}
-	if noteErr := u.noteRemovedData(ctx); noteErr != nil || !u.j.Database.Taken {
-		return noteErr
+	if journalErr := u.journalRemovedData(ctx); journalErr != nil || !u.j.Database.Taken {
+		return journalErr
 	}
 	same, schemaErr := u.sameSchema(ctx)
 	switch {

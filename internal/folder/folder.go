@@ -79,10 +79,11 @@ func (f *Folder) Owner() (uid, gid int, err error) {
 // Removed reports whether the folder was removed since it was opened: the kernel lists such a folder no more, of whatever
 // file system it is, and lists one that was renamed.
 func (f *Folder) Removed() bool {
-	dir, err := os.Open(strings.TrimSuffix(f.At(""), "/"))
+	fd, err := unix.Openat(int(f.dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
+	dir := os.NewFile(uintptr(fd), f.path)
 	defer dir.Close()
 	_, err = dir.Readdirnames(1)
 	return errors.Is(err, fs.ErrNotExist)

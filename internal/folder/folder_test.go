@@ -120,12 +120,14 @@ func TestAFolderThatWasRemovedIsKnown(t *testing.T) {
 		change  func(path string) error
 		removed bool
 	}{
-		"there":                         {change: func(string) error { return nil }},
-		"there, with files":             {change: func(path string) error { return os.WriteFile(path+"/file", nil, 0o600) }},
-		"renamed":                       {change: func(path string) error { return os.Rename(path, path+".away") }},
-		"not to be listed":              {change: func(path string) error { return os.Chmod(path, 0) }},
-		"removed":                       {change: os.Remove, removed: true},
-		"removed, and another is there": {change: func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, removed: true},
+		"there":             {change: func(string) error { return nil }},
+		"there, with files": {change: func(path string) error { return os.WriteFile(path+"/file", nil, 0o600) }},
+		"renamed":           {change: func(path string) error { return os.Rename(path, path+".away") }},
+		"not to be listed":  {change: func(path string) error { return os.Chmod(path, 0) }},
+		"removed":           {change: os.Remove, removed: true},
+		"removed, and another is there": {removed: true, change: func(path string) error {
+			return errors.Join(os.Remove(path), os.Mkdir(path, 0o700))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "proc")
