@@ -75,6 +75,9 @@ func (d *Database) Path() string { return filepath.Join(d.folder.Path(), d.name)
 // Folder returns the identity of the folder in this boot.
 func (d *Database) Folder(boot string) (folder.ID, error) { return d.folder.ID(boot) }
 
+// Removed reports whether the folder that is held open was removed. One that was renamed, or hidden by a mount, was not.
+func (d *Database) Removed() bool { return d.folder.Removed() }
+
 // Owner returns the user that the folder belongs to.
 func (d *Database) Owner() (uid int, err error) {
 	uid, _, err = d.folder.Owner()

@@ -17,6 +17,8 @@ type Ties struct {
 
 	// Runtime are folders in /run that systemd removes when the unit stops.
 	Runtime []string
+	// Commands: it runs others than the agent, at each start or stop: ExecStartPre=, ExecStop=, ExecStopPost=.
+	Commands bool
 
 	Conditions []Condition // of both kinds, Condition…= and Assert…=
 
@@ -55,6 +57,9 @@ func parseTies(p properties) Ties {
 				t.Dependents = append(t.Dependents, unit)
 			}
 		}
+	}
+	for _, name := range []string{"ExecStartPre", "ExecStop", "ExecStopPost"} {
+		t.Commands = t.Commands || len(property[[][]any](p, name)) > 0
 	}
 	if property[string](p, "RuntimeDirectoryPreserve") != "yes" {
 		for _, name := range property[[]string](p, "RuntimeDirectory") {

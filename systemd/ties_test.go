@@ -100,10 +100,10 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 		"RequisiteOf": []string{"c.timer"}, "PropagatesStopTo": []string{"d.socket", "b.service"},
 		"TriggeredBy": []string{"teleport.path", "teleport.timer"}, "UpheldBy": []string{"keeper.service"}, "After": []string{"basic.target"},
 		"Requires": []string{"a.service"}, "BindsTo": []string{"b.mount"}, "Requisite": []string{"c.service"},
-		"Conditions": [][]any{{"ConditionPathExists", false, true, "/x", int32(1)}},
+		"Conditions": [][]any{{"ConditionPathExists", false, true, "/x", int32(1)}}, "ExecStopPost": [][]any{{"/bin/rm", []string{"rm"}, false}},
 	}))
 	want := Ties{
-		RefusesStop: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "some.target", "c.timer", "b.service", "d.socket"},
+		RefusesStop: true, Commands: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "some.target", "c.timer", "b.service", "d.socket"},
 		Needs:    []Need{{"Requires", "a.service"}, {"BindsTo", "b.mount"}, {"Requisite", "c.service"}},
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},
 		Conditions: []Condition{{Type: "ConditionPathExists", Negated: true, Parameter: "/x"}},
@@ -111,6 +111,11 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 	got.View, got.Startup = View{}, Startup{} // have tests of their own
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
+	}
+	for name, want := range map[string]bool{"ExecStartPre": true, "ExecStop": true, "ExecStart": false, "ExecReload": false} {
+		if got := parseTies(variants(map[string]any{name: [][]any{{"/bin/true"}}})); got.Commands != want {
+			t.Errorf("%s: %t", name, got.Commands)
+		}
 	}
 	for settings, says := range map[*Ties]string{{KillMode: "mixed"}: "", {KillMode: "none"}: "KillMode=none", {KillMode: "control-group", Lenient: true}: "SendSIGKILL=no"} {
 		if settings.Sparing() != says || settings.SparesProcesses() != (says != "") {

@@ -8,6 +8,7 @@ import (
 	"teleport-update/backup"
 	"teleport-update/health"
 	"teleport-update/installer/state"
+	"teleport-update/internal/folder"
 	"teleport-update/internal/version"
 )
 
@@ -236,6 +237,14 @@ func (r *openJournal) journalDatabaseAside(name string) error {
 // done to it since its backup.
 func (r *openJournal) setNotExchanged() error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Plan = state.BackupDatabase })
+}
+
+// journalNoData says that the agent's data were removed, so that nothing is restored: what is there from now on was made since,
+// as where there were none when the transaction began.
+func (r *openJournal) journalNoData() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) {
+		j.Database.Taken, j.Database.Absent, j.Database.Folder = false, true, folder.ID{}
+	})
 }
 
 // setInTheWay says why the database cannot go back as yet; empty, that it can.

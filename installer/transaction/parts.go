@@ -44,6 +44,7 @@ func (t *transaction) undoing(boot bool) *undoing {
 			}
 			return db, nil
 		},
+		removed: func() bool { return t.db != nil && t.db.Removed() }, letGo: t.closeDatabase,
 		refetch: t.m.Refetch, patience: t.m.UserPatience, now: t.m.Now, log: t.m.Host.Log,
 		unit: t.m.Host.Paths.AgentUnit(), original: t.m.Host.Paths.Original(),
 	}

@@ -16,6 +16,9 @@ func (u *undoing) stopsMasked(ctx context.Context) bool {
 // links, and an old process that never stopped serving is left in peace where it
 // can be.
 func (u *undoing) stopNew(ctx context.Context) error {
+	if err := u.journalRemovedData(ctx); err != nil {
+		return err
+	}
 	switch {
 	case !u.j.reached("reload"):
 		sight, err := u.agent.Look(ctx)

@@ -19,7 +19,13 @@ var errTooSoon = errors.New("this cannot be told before the agent has started")
 // or need not: it is one pair with the agent's link and its unit. If neither, the
 // new version stays whole.
 func (u *undoing) checkDatabase(ctx context.Context) error {
-	if u.kept || !u.j.Database.Taken || u.j.Database.Restored || u.needNotGoBack(ctx) {
+	if u.kept {
+		return nil
+	}
+	if err := u.journalRemovedData(ctx); err != nil { // with the stop
+		return err
+	}
+	if !u.j.Database.Taken || u.j.Database.Restored || u.needNotGoBack(ctx) {
 		return nil
 	}
 	db, err := u.database(ctx)
@@ -92,6 +98,9 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	err := u.stopAndRestore(ctx)
 	if err == nil {
 		return u.j.setRestored(true)
+	}
+	if journalErr := u.journalRemovedData(ctx); journalErr != nil || !u.j.Database.Taken {
+		return journalErr
 	}
 	same, schemaErr := u.sameSchema(ctx)
 	switch {

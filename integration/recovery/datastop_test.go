@@ -20,6 +20,7 @@ func TestDataThatGoWithTheStop(t *testing.T) {
 		"a runtime directory by another name": {"/var/run/teleport/agent", "RuntimeDirectory=teleport/agent"},
 		"a runtime directory behind a link":   {"/srv/agent", "RuntimeDirectory=teleport\nExecStartPre=/bin/ln -sfn /run/teleport /srv/agent"},
 		"a temporary folder of the unit's":    {"/var/tmp/agent", "PrivateTmp=yes"},
+		"a folder that a command removes":     {"/var/lib/teleport", "ExecStopPost=/bin/rm -rf /var/lib/teleport/proc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

@@ -8,7 +8,9 @@
 package folder
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -72,6 +74,19 @@ func (f *Folder) Owner() (uid, gid int, err error) {
 		return 0, 0, &os.PathError{Op: "stat", Path: f.path, Err: err}
 	}
 	return int(st.Uid), int(st.Gid), nil
+}
+
+// Removed reports whether the folder was removed since it was opened: the kernel lists such a folder no more, of whatever
+// file system it is, and lists one that was renamed.
+func (f *Folder) Removed() bool {
+	fd, err := unix.Openat(int(f.dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	dir := os.NewFile(uintptr(fd), f.path)
+	defer dir.Close()
+	_, err = dir.Readdirnames(1)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // IsAt reports whether a path is one of At's: one element in an open folder.

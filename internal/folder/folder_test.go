@@ -115,6 +115,34 @@ func TestAFolderThatIsRenamedIsWorkedInWhereItIs(t *testing.T) {
 	}
 }
 
+func TestAFolderThatWasRemovedIsKnown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(path string) error
+		removed bool
+	}{
+		"there":             {change: func(string) error { return nil }},
+		"there, with files": {change: func(path string) error { return os.WriteFile(path+"/file", nil, 0o600) }},
+		"renamed":           {change: func(path string) error { return os.Rename(path, path+".away") }},
+		"not to be listed":  {change: func(path string) error { return os.Chmod(path, 0) }},
+		"removed":           {change: os.Remove, removed: true},
+		"removed, and another is there": {removed: true, change: func(path string) error {
+			return errors.Join(os.Remove(path), os.Mkdir(path, 0o700))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "proc")
+			must(t, os.Mkdir(path, 0o700))
+			f, err := Open(path)
+			must(t, err)
+			defer f.Close()
+			must(t, tc.change(path))
+			if f.Removed() != tc.removed {
+				t.Errorf("removed: %t; want %t", f.Removed(), tc.removed)
+			}
+		})
+	}
+}
+
 func TestDeviceNumbersDecideWithinOneBoot(t *testing.T) {
 	id := ID{Boot: "1", Device: 7, Inode: 12, FileSystem: "ab"}
 	for name, tc := range map[string]struct {
