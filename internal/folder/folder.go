@@ -10,7 +10,6 @@ package folder
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -83,10 +82,9 @@ func (f *Folder) Removed() bool {
 	if err != nil {
 		return false
 	}
-	dir := os.NewFile(uintptr(fd), f.path)
-	defer dir.Close()
-	_, err = dir.Readdirnames(1)
-	return errors.Is(err, fs.ErrNotExist)
+	defer unix.Close(fd)
+	_, err = unix.Getdents(fd, make([]byte, 4096))
+	return errors.Is(err, unix.ENOENT)
 }
 
 // IsAt reports whether a path is one of At's: one element in an open folder.
