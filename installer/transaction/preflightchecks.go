@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"teleport-update/backup"
-	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
@@ -136,16 +135,6 @@ func unitIsOurs(p *Preflight, _ context.Context) error {
 }
 
 func isThawed(p *Preflight, _ context.Context) error { return p.Sight.frozen() }
-
-// hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody
-// could say whether the new version is healthy.
-func hostStaysUp(p *Preflight, ctx context.Context) error {
-	stopping, err := p.t.agent.Stopping(ctx)
-	if err == nil && stopping {
-		err = health.ErrHostStopping
-	}
-	return err
-}
 
 // notProven: the other updater is removed once a version is proven, by an agent that runs.
 func notProven(*Preflight, context.Context) error {

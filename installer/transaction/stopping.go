@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"teleport-update/health"
 	"teleport-update/internal/failure"
 	"teleport-update/systemd"
 )
@@ -21,6 +22,16 @@ func notBeingStopped(p *Preflight, ctx context.Context) error {
 	}
 	return failure.Refuse("%[1]s is being stopped, and a change of the version would start it again: wait until it is down "+
 		"(`systemctl status %[1]s`), then run the command again; the next run of the timer does so", p.t.m.Host.Paths.AgentUnit())
+}
+
+// hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody
+// could say whether the new version is healthy.
+func hostStaysUp(p *Preflight, ctx context.Context) error {
+	stopping, err := p.t.agent.Stopping(ctx)
+	if err == nil && stopping {
+		err = health.ErrHostStopping
+	}
+	return err
 }
 
 // stopEnds: an agent that is being stopped takes no sessions, and no job takes that back. A version that failed is killed.
