@@ -23,9 +23,13 @@ type sight struct {
 	database string         // what could not be read of it
 }
 
-const lookScript = `
+// agentPID finds the agent's process; its unit tells of one whose PID file is not there.
+const agentPID = `
 pid=$(cat $PIDFILE 2>/dev/null || true)
 [ -e $PIDFILE ] || pid=$(timeout 10 systemctl show teleport.service -p MainPID --value 2>/dev/null | sed s/^0$//)
+`
+
+const lookScript = agentPID + `
 echo "process=$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)"
 program=$(readlink /proc/$pid/exe || true)
 case $program in $LINKS/teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy

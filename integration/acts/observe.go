@@ -15,8 +15,7 @@ type observation map[string]string
 // What is read of units has the unit's name before it.
 const observeScript = `
 show() { timeout 10 systemctl show "$2" -p "$3" 2>/dev/null | sed "s/^/$1./"; }
-pid=$(cat $PIDFILE 2>/dev/null || true)
-[ -e $PIDFILE ] || pid=$(timeout 10 systemctl show teleport.service -p MainPID --value 2>/dev/null | sed s/^0$//)
+` + agentPID + `
 echo "process=$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)"
 program=$(readlink /proc/$pid/exe || true)
 case $program in $LINKS/teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy

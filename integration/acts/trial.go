@@ -178,7 +178,7 @@ export TELEPORT_UPDATE_SCHEDULED=1
 after=""
 for n in 1 2 3; do
 	$UPDATER update 2>&1 || echo "exit code $?"
-	pid=$(cat $PIDFILE 2>/dev/null || true)
+	` + agentPID + `
 	after="$after$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)
 "
 done

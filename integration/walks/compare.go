@@ -276,7 +276,7 @@ func (d *differences) broken() string {
 		if to, err := os.Readlink(filepath.Join(d.h.links(), p.Name())); p.Name() != "teleport-update" && (err != nil || to != program) {
 			return "the link " + p.Name() + " is another's"
 		}
-		if info, err := os.Stat(program); err != nil || info.Mode()&0o111 == 0 {
+		if info, err := os.Stat(program); err != nil || info.Mode()&0o111 == 0 || info.Size() == 0 {
 			return "the program " + p.Name() + " cannot be executed"
 		}
 	}
