@@ -18,8 +18,10 @@ const theAction = "ACTION"
 // The new version has been told to take over, and has: it serves, or has migrated
 // the database and left.
 // One that does not come there is not waited for for ever: a look at a locked database takes seconds.
-const inMidWatch = `end=$(( $(date +%s) + 90 ))
-while [ $(date +%s) -lt $end ]; do
+// Without a PID file it never comes: the reload reaches nobody.
+const inMidWatch = `end=$(( $(date +%s) + 90 )); none=0
+while [ $(date +%s) -lt $end ] && [ $none -lt 300 ]; do
+	if [ -e $PIDFILE ]; then none=0; else none=$(( none + 1 )); fi
 	[ "$(readlink /proc/$(cat $PIDFILE)/exe)" = "$(readlink -f $PROGRAMS/$NEW/bin/teleport)" ] && break
 	[ "$(timeout 60 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version')" = 2 ] && [ $NEW = ` + dies + ` ] && break
 	sleep 0.01
