@@ -109,9 +109,9 @@ func (r *trial) excuse(status string) (x exception, excused, isSaid bool) {
 // table once what they found is mended. Each is a pattern of a combination's name.
 var open = []struct{ name, why string }{
 	{`before: the link folder is closed .*the data are read-only|the data are read-only .*before: the link folder is closed`,
-		"rows of the version before are lost once its data can be written again; why is not known"},
+		"the reload reaches nobody, and what the old process wrote until it died on its data is lost to the restore"},
 	{`before: the agent runs a copy of its program .*the journal is removed|the journal is removed .*before: the agent runs a copy of its program`,
-		"the version that was being left is proven, and its agent stays down; why is not known"},
+		"nothing but the link shows what was being left, and a file stood there: the agent stays down"},
 }
 
 func openBecause(name string) (why string) {
