@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -44,19 +43,4 @@ func unmask(folders []string, unit string) string {
 		return "systemctl unmask --runtime " + unit
 	}
 	return "systemctl unmask " + unit
-}
-
-// isLost reports whether systemd has a unit as masked although nobody masked it: where packages and the updater put units,
-// an empty file is what a full disk or a power cut left of one. A link there is the mask of a package.
-func (u Unit) isLost() bool {
-	if u.LoadState != "masked" || u.FragmentPath == "" {
-		return false
-	}
-	for _, dir := range maskFolders {
-		if filepath.Dir(u.FragmentPath) == dir {
-			return false
-		}
-	}
-	info, err := os.Lstat(u.FragmentPath)
-	return err == nil && info.Mode()&fs.ModeType == 0
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -154,6 +156,21 @@ func monotonic() time.Duration {
 		return 0
 	}
 	return time.Duration(now.Nano())
+}
+
+// isLost reports whether systemd has a unit as masked although nobody masked it: where packages and the updater put units,
+// an empty file is what a full disk or a power cut left of one. A link there is the mask of a package.
+func (u Unit) isLost() bool {
+	if u.LoadState != "masked" || u.FragmentPath == "" {
+		return false
+	}
+	for _, dir := range maskFolders {
+		if filepath.Dir(u.FragmentPath) == dir {
+			return false
+		}
+	}
+	info, err := os.Lstat(u.FragmentPath)
+	return err == nil && info.Mode()&fs.ModeType == 0
 }
 
 // Unit returns the state of a unit. One that does not exist is no error: its

@@ -2,9 +2,12 @@ package survey
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"teleport-update/installer/host"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 )
 
@@ -54,4 +57,52 @@ func (s *Survey) otherService(pid int) string {
 
 func sortByUnit[T any](all []T, unit func(T) string) {
 	slices.SortStableFunc(all, func(a, b T) int { return strings.Compare(unit(a), unit(b)) })
+}
+
+// OtherAgent is a service beside the agent's that runs an agent by the program which the updater links: its version
+// changes at its next start, and nobody takes a backup of its database or watches it.
+type OtherAgent struct {
+	Unit string
+	PID  int
+}
+
+// OtherAgents are these services, by their names. An agent by a program of its own, or in a container, is none of them. It
+// reads what each process executes, so runs of the timer do without it. With an error there may be more than it returns.
+func (s *Survey) OtherAgents() ([]OtherAgent, error) {
+	return s.otherAgents.get(func() (all []OtherAgent, err error) {
+		executables, err := s.from.Processes.Executables()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range executables {
+			unit := s.otherService(e.PID)
+			switch {
+			case unit == "" || slices.ContainsFunc(all, func(o OtherAgent) bool { return o.Unit == unit }):
+			case e.Hidden != nil:
+				if err == nil && s.from.Processes.Calls(e.PID, host.AgentName) {
+					err = fmt.Errorf("what %s executes: %w", unit, e.Hidden)
+				}
+			case filepath.Base(e.Path) == host.AgentName && s.startsByLink(e):
+				all = append(all, OtherAgent{unit, e.PID})
+			}
+		}
+		sortByUnit(all, func(o OtherAgent) string { return o.Unit })
+		return all, err
+	})
+}
+
+// startsByLink reports whether a process was started as an agent by the link of the agent's program, or by what it leads
+// to, and as such would be started again.
+func (s *Survey) startsByLink(e procfs.Executable) bool {
+	started, ok := s.from.Processes.Started(e.PID)
+	dir := s.from.Paths.LinkDir
+	if !ok || !slices.Contains(started.Command, "start") || !s.from.Processes.SeesSame(e.PID, dir) {
+		return false
+	}
+	link := filepath.Join(dir, host.AgentName)
+	if linked, err := procfs.Identify(link, 0); err == nil && linked == e.File {
+		return true
+	}
+	_, ours := s.from.Store.ReleaseOf(e.Path)
+	return ours || filepath.Clean(started.Command[0]) == link
 }
