@@ -3,6 +3,7 @@ package transaction
 import (
 	"fmt"
 
+	"teleport-update/backup"
 	"teleport-update/internal/durable"
 )
 
@@ -15,6 +16,9 @@ func (m *Machine) forgetMounts() {
 // sake. Only the second name of its backup goes first: an older program takes a backup that
 // has two names for a damaged one, and knows by the journal alone that it is to leave it.
 func (t *transaction) close() error {
+	if d := t.j.Database; d.Taken {
+		t.m.warn(backup.Settle(d.Dir), "records of yesterday would take the transaction for one whose journal is lost")
+	}
 	t.m.dropSecondName()
 	if err := durable.Remove(t.m.Host.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
