@@ -111,7 +111,7 @@ func (o obtainer) fetchWithRoom(ctx context.Context, w wanted, replace bool, cla
 	if failure.Is[*space.Error](err) {
 		claim.End()
 		dropped := false
-		o.makeRoom(ctx, func(c state.Config) { dropped = o.m.DropFailed(c) })
+		o.makeRoom(ctx, func(ctx context.Context, c state.Config) { dropped = o.m.DropFailed(ctx, c) })
 		if dropped {
 			tree, err = o.fetch(ctx, w, replace, claim, g)
 		}
@@ -188,7 +188,7 @@ func (o obtainer) recordEarlyFailure(ctx context.Context, w wanted, cause error)
 			if w.Retried {
 				again = "it is tried again at " + c.Status.Failed.NextAttempt.Format(time.RFC3339)
 			}
-			o.m.Retain(*c)
+			o.m.Retain(ctx, *c)
 		}
 	})
 	if err != nil {

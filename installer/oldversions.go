@@ -12,7 +12,7 @@ import (
 // makeRoom removes what nothing needs before something new comes. While another
 // process switches it does nothing: what that one is about to link is not linked
 // yet.
-func (o obtainer) makeRoom(ctx context.Context, remove func(state.Config)) {
+func (o obtainer) makeRoom(ctx context.Context, remove func(context.Context, state.Config)) {
 	unlock, err := state.Lock(ctx, o.m.Host.Paths.UpdateLock(), 0)
 	if err != nil {
 		return
@@ -20,7 +20,7 @@ func (o obtainer) makeRoom(ctx context.Context, remove func(state.Config)) {
 	defer unlock()
 	// Another run may have switched since the caller looked.
 	if c, err := o.m.FreshConfig(); err == nil {
-		remove(c)
+		remove(ctx, c)
 	}
 }
 

@@ -70,6 +70,7 @@ var looks = []look{
 		"installer/transaction/databaseowner.go has":       "makes the plan for the database",
 		"installer/transaction/leavedatabase.go planLeave": "makes the plan of an uninstall for the database",
 		"installer/transaction/leavedatabase.go keepToday": "goes on after the agent was stopped",
+		"installer/transaction/retain.go mayHaveDatabase":  "asks before a version is removed that is newer than the active one",
 		"installer/tick.go prove":                          "asks the survey of the run",
 		"installer/survey/":                                "has it once",
 		"installer/transaction/pair.go Schema":             "is the reader",

@@ -28,7 +28,7 @@ func Foreign(changes []state.LinkChange) []string {
 	for _, c := range changes {
 		now, err := beforeOf(c.Path)
 		_, occupied := errors.AsType[*occupiedError](err)
-		ours := []state.Before{{}, {Link: c.Target}, {Saved: c.PutBack}, c.Before}
+		ours := []state.Before{{}, {Link: c.Target}, {Link: c.Stood}, {Saved: c.PutBack}, c.Before}
 		if occupied || err == nil && !slices.Contains(ours, now) {
 			found = append(found, c.Path)
 		}

@@ -40,7 +40,7 @@ func (h *Host) PromoteCopy(ctx context.Context) error {
 		return nil
 	}
 	path := h.Paths.Updater()
-	if same, err := sameContent(h.Program, path); same || err != nil {
+	if same, err := SameContent(h.Program, path); same || err != nil {
 		return err
 	}
 	copied, _ := versions.UpdaterAt(path)
@@ -68,7 +68,7 @@ func (h *Host) copyTo(path string) error {
 	if err := trust.Path(filepath.Dir(path)); err != nil {
 		return err // the timer runs what is there, as root
 	}
-	if same, err := sameContent(h.Program, path); same || err != nil {
+	if same, err := SameContent(h.Program, path); same || err != nil {
 		return err
 	}
 	from, err := os.Open(h.Program)
@@ -86,8 +86,8 @@ func (h *Host) copyTo(path string) error {
 	return nil
 }
 
-// sameContent compares two files; where there is no file at b, it differs.
-func sameContent(a, b string) (bool, error) {
+// SameContent compares two files; where there is no file at b, it differs.
+func SameContent(a, b string) (bool, error) {
 	ours, err := digestOf(a, 0)
 	if err != nil {
 		return false, err

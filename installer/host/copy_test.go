@@ -32,7 +32,7 @@ func TestTheRescuerStaysUntilTheNextOneHasFinishedATransaction(t *testing.T) {
 	}
 	is := func(path, want string) {
 		t.Helper()
-		if same, err := sameContent(want, path); !same || err != nil {
+		if same, err := SameContent(want, path); !same || err != nil {
 			t.Errorf("%s is not %s: %v", path, want, err)
 		}
 	}

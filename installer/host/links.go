@@ -147,6 +147,25 @@ func RevertLinks(changes []state.LinkChange, originalDir string) error {
 	return errors.Join(errs...)
 }
 
+// LedBack are the changes with a way back for the agent's link that leads to a version, wherever the link leads now. A file in its place
+// stays what it goes back to.
+func LedBack(changes []state.LinkChange, linkDir string, to versions.Tree) []state.LinkChange {
+	changes = slices.Clone(changes)
+	link, before := filepath.Join(linkDir, AgentName), state.Before{Link: to.Binary(AgentName)}
+	n := slices.IndexFunc(changes, func(c state.LinkChange) bool { return c.Path == link })
+	switch {
+	case n < 0: // it leads to the version to switch to already
+		now, err := beforeOf(link)
+		if err != nil || now == before {
+			return changes
+		}
+		return append(changes, state.LinkChange{Path: link, Target: now.Link, Before: before, Stood: now.Link})
+	case changes[n].Before.Saved == "":
+		changes[n].Stood, changes[n].Before = changes[n].Before.Link, before
+	}
+	return changes
+}
+
 // Reversed are the changes that made the links a tree's, by those that take them back.
 func Reversed(back []state.LinkChange, from versions.Tree) []state.LinkChange {
 	var changes []state.LinkChange

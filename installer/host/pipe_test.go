@@ -37,7 +37,7 @@ func TestNoPipeIsWaitedFor(t *testing.T) {
 		want string // part of the error; empty: it is passed over
 	}{
 		"the fixed copy": {h.Paths.Updater(), func(path string) error {
-			same, err := sameContent(file, path)
+			same, err := SameContent(file, path)
 			if same {
 				t.Error("a pipe is taken for the file")
 			}

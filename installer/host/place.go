@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +34,7 @@ func DropSaved(c state.LinkChange, originalDir string) error {
 func save(c state.LinkChange, originalDir string) error {
 	if c.Before.Saved == "" {
 		now, err := beforeOf(c.Path)
-		if err == nil && now.Link != "" && now.Link != c.Before.Link && now.Link != c.Target {
+		if err == nil && now.Link != "" && !slices.Contains([]string{c.Before.Link, c.Stood, c.Target}, now.Link) {
 			err = fmt.Errorf("%s leads to %s since the transaction was planned", c.Path, now.Link)
 		}
 		return err

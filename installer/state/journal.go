@@ -141,7 +141,10 @@ type LinkChange struct {
 	// PutBack is the name of a copy in the folder of originals: the regular file
 	// that takes the link's place.
 	PutBack string `json:"put_back,omitempty"`
-	Before  Before `json:"before,omitzero"`
+	// Before is what an undoing puts back.
+	Before Before `json:"before,omitzero"`
+	// Stood is what the link led to when the transaction was planned, where that is not Before.
+	Stood string `json:"stood,omitempty"`
 }
 
 // Before is what stood at a path: nothing (the zero Before), a link, or a

@@ -73,11 +73,8 @@ func (t *advancing) plan(ctx context.Context, p *Preflight) (*state.Journal, err
 		return nil, err
 	} else if ok {
 		j.From = new(TreeOf(from))
-		if host.UnitLost(j.Unit) {
-			// An undoing brings the version back, which does not start without its unit.
-			if j.Unit, err = t.t.m.Host.UnitOf(from); err != nil {
-				return nil, err
-			}
+		if err := leadBack(t.t.m.Host, j, p.Sight, from); err != nil {
+			return nil, err
 		}
 	}
 	if j.Agent.Dependents, err = goesDown(ctx, t.t.agent, p.Sight.Ties); err != nil {

@@ -90,7 +90,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	t.m.warn(t.m.Host.PromoteCopy(ctx), "the timer and the recovery go on with an older updater")
 	t.m.Host.Log.Info("version is active", "version", t.j.To.String(), "previous", cmp.Or(c.Status.PreviousVersion, "none"),
 		"unproven", c.Status.Unproven)
-	t.m.Retain(c)
+	t.m.Retain(ctx, c)
 	return nil
 }
 

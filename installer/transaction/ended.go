@@ -18,7 +18,7 @@ import (
 
 // A transaction whose journal somebody removed, or broke, is told by its backup: that is younger
 // than the last outcome, for each transaction that ends writes down how, in updates.yaml and in
-// the history.
+// the history, and settles its backup: both files may come back as they were yesterday.
 
 // rebuildWithin is how long ago the backup of such a transaction may have been taken: an older
 // one is no database to go back to without a journal that says so.
@@ -56,7 +56,7 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 	made, err = backup.Created(from.BackupDir())
 	made = made.Truncate(time.Second) // as outcomes are
 	last := c.Status.LastUpdate
-	if err != nil || last != nil && !made.After(last.Time) {
+	if err != nil || last != nil && !made.After(last.Time) || backup.Settled(from.BackupDir()) {
 		return from, made, false, nil
 	}
 	history, err := state.LoadHistory(m.Host.Paths.History())
@@ -120,7 +120,7 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	if age := m.Now().Sub(made); !ok || age < 0 || age > rebuildWithin {
 		return nil, nil
 	}
-	to, ok := m.linkedTo()
+	to, ok := m.linkedTo(from)
 	if !ok {
 		return nil, nil
 	}
@@ -168,13 +168,15 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	return j, nil
 }
 
-// linkedTo is the version of the store that the agent's link leads to.
-func (m *Machine) linkedTo() (versions.Tree, bool) {
+// linkedTo is the version of the store that the agent's link leads to. A copy of the program that is being left stands for
+// its version. A copy of another one may come from configuration management, which has had it migrate the database.
+func (m *Machine) linkedTo(from versions.Tree) (versions.Tree, bool) {
 	// A link that leads nowhere leads to no release.
 	program, _ := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))
 	release, ok := m.Host.Store.ReleaseOf(program)
 	if !ok {
-		return versions.Tree{}, false
+		same, err := host.SameContent(from.Binary(host.AgentName), program)
+		return from, same && err == nil
 	}
 	to, ok, err := m.Host.Store.Lookup(release)
 	return to, ok && err == nil

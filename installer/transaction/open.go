@@ -41,7 +41,7 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 	}
 	if m.Host.Store.HasLeftovers() {
 		// It may be long until something new comes and retention is due.
-		m.Retain(c)
+		m.Retain(ctx, c)
 	}
 	return c, release, nil
 }

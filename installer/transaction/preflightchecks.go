@@ -175,10 +175,10 @@ func databaseThere(p *Preflight, _ context.Context) error {
 }
 
 // roomForDatabase has the transaction remove a version that failed, if there is no room otherwise.
-func roomForDatabase(p *Preflight, _ context.Context) error {
+func roomForDatabase(p *Preflight, ctx context.Context) error {
 	dir := p.Tree.BackupDir()
 	err := p.t.m.checkRoom(p.Database, dir)
-	if failure.Is[*space.Error](err) && p.stage&begins != 0 && p.t.m.DropFailed(p.config, p.req.To.Release) {
+	if failure.Is[*space.Error](err) && p.stage&begins != 0 && p.t.m.DropFailed(ctx, p.config, p.req.To.Release) {
 		err = p.t.m.checkRoom(p.Database, dir)
 	}
 	return err
@@ -238,6 +238,9 @@ func databaseUnused(p *Preflight, ctx context.Context) error {
 // runs.
 func activeLinked(p *Preflight, _ context.Context) error {
 	active, ok, err := p.t.m.Active(p.config)
+	if err == nil && ok {
+		err = runningLinked(p.t.m.Host, p.Sight, active.Release)
+	}
 	if err != nil || !ok {
 		return err
 	}

@@ -7,13 +7,37 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
 
 // Retain removes what nothing needs any more; the version that failed last stays for
 // its next attempt. Failing to is a warning: it must not make a transaction that succeeded
 // look like one that did not.
-func (m *Machine) Retain(c state.Config) { m.retain(m.Needed(c)) }
+func (m *Machine) Retain(ctx context.Context, c state.Config) { m.retain(ctx, c, m.Needed(c)) }
+
+// mayHaveDatabase are the versions of which one may be the only program that can read the agent's database: newer ones than the
+// active version, where records of yesterday name that, and the tables are not what it was proven with.
+func mayHaveDatabase(ctx context.Context, m *Machine, c state.Config) (newer []version.Release) {
+	entries, err := m.Host.Store.List()
+	if err != nil {
+		return nil // nothing is removed then
+	}
+	for _, e := range entries {
+		if e.Kind == versions.Complete && version.Compare(e.Release.Version, c.Spec.ActiveVersion) > 0 {
+			newer = append(newer, e.Release)
+		}
+	}
+	if len(newer) == 0 || c.Status.ActiveSchema == "" {
+		return nil
+	}
+	now, err := m.Schema(ctx)
+	if err == nil && (now == "" || now == c.Status.ActiveSchema) {
+		return nil
+	}
+	m.Host.Log.Info("newer versions stay, for the agent's database may be of one of them", "active", c.Spec.ActiveVersion)
+	return newer
+}
 
 // Needed is what the configuration says to be needed.
 func (m *Machine) Needed(c state.Config) versions.Needed {
@@ -26,12 +50,13 @@ func (m *Machine) Needed(c state.Config) versions.Needed {
 
 // DropFailed is Retain where room is wanted: the version that failed goes, too, unless
 // it is to be kept. It reports whether anything was removed.
-func (m *Machine) DropFailed(c state.Config, keep ...versions.Release) bool {
-	return m.retain(versions.Needed{Releases: append(keep, c.Active(), c.Previous())})
+func (m *Machine) DropFailed(ctx context.Context, c state.Config, keep ...versions.Release) bool {
+	return m.retain(ctx, c, versions.Needed{Releases: append(keep, c.Active(), c.Previous())})
 }
 
-func (m *Machine) retain(needed versions.Needed) (removed bool) {
+func (m *Machine) retain(ctx context.Context, c state.Config, needed versions.Needed) (removed bool) {
 	needed.LinkDirs = m.Host.Paths.LinkDirs()
+	needed.Releases = append(needed.Releases, mayHaveDatabase(ctx, m, c)...)
 	j, err := state.LoadJournal(m.Host.Paths.Journal())
 	if err != nil {
 		m.Host.Log.Warn("old versions stay, since the journal cannot be read", "error", err)

@@ -62,7 +62,7 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	if err := t.close(); err != nil {
 		return err
 	}
-	t.m.Retain(c)
+	t.m.Retain(ctx, c)
 	return nil
 }
 

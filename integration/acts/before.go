@@ -235,7 +235,15 @@ func fromCopies() []action {
 	const byHand = `mkdir -p /opt/other/1.1.0/bin; cp -L $PROGRAMS/1.1.0/bin/* /opt/other/1.1.0/bin/
 		for l in teleport tsh tctl tbot; do ln -sfn /opt/other/1.1.0/bin/$l $LINKS/$l; done
 		`
+	// An older updater, and the first enable, leave no history.
+	const records = `rm -f $STORE/history.json; cp -a $YESTERDAY/updates.yaml $YESTERDAY/history.json $STORE/ 2>/dev/null || cp -a $YESTERDAY/updates.yaml $STORE/
+		`
 	return []action{
+		{name: "the records of yesterday", on: "store", yesterday: true, before: records, undo: ":"},
+		{name: "the records and links of yesterday", on: "store", yesterday: true,
+			before: records + `for l in teleport tsh tctl tbot; do ln -sfn $PROGRAMS/$OLD/bin/$l $LINKS/$l; done`,
+			undo: `systemctl --quiet is-active teleport || { for l in teleport tsh tctl tbot; do ln -sfn $PROGRAMS/1.1.0/bin/$l $LINKS/$l; done
+				systemctl reset-failed teleport; systemctl restart teleport; }`},
 		{name: "a store of yesterday", on: "store", yesterday: true, before: `rm -rf $STORE; cp -a $YESTERDAY $STORE`, undo: ":"},
 		{name: "updates.yaml of yesterday", on: "store", yesterday: true, before: `cp -a $YESTERDAY/updates.yaml $STORE/updates.yaml`, undo: ":"},
 		{name: "links to a newer agent that was restarted", on: "links", elsewhere: "/opt/other", before: byHand + `systemctl stop teleport; ` + startsAgain, undo: ":"},

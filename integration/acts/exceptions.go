@@ -68,6 +68,7 @@ var exceptions = map[string]exception{
 	"the agent may not be started by hand":                 {why: "only a boot starts it", says: `RefuseManualStart|` + unhealthy},
 	"the programs may not be executed":                     {why: "no agent starts from there", says: `noexec|cannot be executed|` + unhealthy},
 	"the agent is stopped":                                 {why: "somebody wants it so", says: `stopped it|does not run, and nothing starts it|` + unhealthy},
+	"the records and links of yesterday":                   {why: "a boot starts what the link leads to, which cannot read the database", says: unhealthy},
 	"the agent's processes stand still":                    {why: "who was stopped by a signal goes on by another", says: unhealthy},
 	"presets disable everything":                           {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
 	"the agent is disabled":                                {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
@@ -110,8 +111,6 @@ func (r *trial) excuse(status string) (x exception, excused, isSaid bool) {
 var open = []struct{ name, why string }{
 	{`before: the link folder is closed .*the data are read-only|the data are read-only .*before: the link folder is closed`,
 		"the reload reaches nobody, and what the old process wrote until it died on its data is lost to the restore"},
-	{`before: the agent runs a copy of its program .*the journal is removed|the journal is removed .*before: the agent runs a copy of its program`,
-		"nothing but the link shows what was being left, and a file stood there: the agent stays down"},
 }
 
 func openBecause(name string) (why string) {
