@@ -1,12 +1,14 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"teleport-update/backup"
+	"teleport-update/health"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -66,5 +68,15 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request,
 // notFor reports whether the agent does not run, or not for as long as a window yet. Where systemd does not
 // run, nobody knows.
 func (s Sight) notFor(window time.Duration, now time.Time) bool {
-	return s.State != state.AgentUnknown && !(s.Running() && now.Sub(s.Since) >= window)
+	return s.State != state.AgentUnknown && !s.healthyFor(window, now)
+}
+
+// healthyFor reports whether the agent is seen to run for as long as a window.
+func (s Sight) healthyFor(window time.Duration, now time.Time) bool {
+	return s.Running() && now.Sub(s.Since) >= window
+}
+
+// windowOf is for how long an agent has to run to be healthy.
+func windowOf(c state.Config, s Sight) time.Duration {
+	return cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(s.Unit))
 }

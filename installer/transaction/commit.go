@@ -62,8 +62,9 @@ func (t *transaction) finish(ctx context.Context) error {
 	// A file of a person's may have named the version before there was any.
 	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
+		was := c
 		t.commitTo(&c)
-		c.Status.ActiveSchema = t.m.digestNow(ctx)
+		t.recordTables(ctx, was, &c)
 		t.describeDown(ctx, c.Status.LastUpdate)
 	}
 	if fresh || lost {
@@ -92,6 +93,16 @@ func (t *transaction) finish(ctx context.Context) error {
 		"unproven", c.Status.Unproven)
 	t.m.Retain(ctx, c)
 	return nil
+}
+
+// recordTables records the tables of a committed version. One that was active, and is put in its place again under an agent that
+// does not run, is not proven on a database that is another's: what was recorded of it stays.
+func (t *transaction) recordTables(ctx context.Context, was state.Config, c *state.Config) {
+	if was.Active() == c.Active() && t.j.Database.Foreign && !t.j.Agent.State.Wanted() {
+		c.Status.ActiveSchema, c.Status.Unproven = was.Status.ActiveSchema, was.Status.Unproven
+		return
+	}
+	c.Status.ActiveSchema = t.m.digestNow(ctx)
 }
 
 // outdateOwn has nobody restore, once more, the backup that the proven version was left with: the version writes

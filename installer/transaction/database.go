@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/backup"
-	"teleport-update/health"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
@@ -44,6 +43,9 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 		d.Dir, d.Foreign = m.keptDir("found"), true
 	}
 	itsOwn := owner.has(ctx, m, to)
+	if err := owner.checkBack(m, c, req, itsOwn); err != nil {
+		return d, err
+	}
 	d.Stop = d.Stop && !itsOwn
 	if d.Absent = losesData(sight, d.Path); d.Absent {
 		return d, nil
@@ -79,7 +81,7 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 	spec := *cmp.Or(req.Spec, &c.Spec)
 	spec.Proxy = m.proxyOf(spec)
 	maxAge := cmp.Or(spec.Backup.MaxAge.Std(), state.DefaultMaxAge)
-	if c.Status.Unproven && to == c.Previous() && sight.notFor(cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit)), m.Now()) {
+	if c.Status.Unproven && to == c.Previous() && sight.notFor(windowOf(c, sight), m.Now()) {
 		maxAge = 0 // nobody has written since the agent was stopped
 	}
 	switch err := m.checkBackup(ctx, spec, req, maxAge); {

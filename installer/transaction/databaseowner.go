@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"teleport-update/backup"
@@ -16,10 +17,12 @@ import (
 
 // An owner is the program that wrote the agent's database last. It is the active version's, unless somebody
 // put another program in its place, or put back a copy of updates.yaml that names another version than the
-// one that runs.
+// one that runs, or that ran last.
 type owner struct {
 	another bool
 	version string // of another program; empty if nobody can tell
+	// unlike: nothing but the tables tells, which are not those that the active version was proven with.
+	unlike bool
 }
 
 // databaseOwner asks the agent that runs, and what would be started if none runs. updates.yaml is a record,
@@ -32,7 +35,7 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 	serving := sight.serving()
 	for _, p := range serving {
 		if runs, ok := m.Host.Store.ReleaseOf(p.Exe); ok && runs.Version == active.Version && sameEdition(runs, active) {
-			return owner{}, nil
+			return ownerByTables(ctx, m, sight, c) // between two crashes it serves, too
 		}
 	}
 	if len(serving) > 0 {
@@ -46,15 +49,78 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 	}
 	tree, ok, err := m.Active(c)
 	if err != nil || !ok {
-		return owner{}, nil
+		return ownerByTables(ctx, m, sight, c)
 	}
 	err = m.CheckPair(ctx, c, tree, m)
+	if err == nil {
+		return ownerByTables(ctx, m, sight, c)
+	}
 	if !failure.Is[*failure.RefusedError](err) {
 		return owner{}, err
 	}
 	m.Host.Log.Warn("the database of today is not of the active version", "error", err)
 	_, program := m.programInPlace(tree)
 	return owner{another: true, version: versionOf(ctx, m.Host, program)}, nil
+}
+
+// ownerByTables is for a host on which no other program is seen. Somebody may have put back yesterday's updates.yaml and
+// links after a later version had changed the tables: then the active version does not run on them. Tables are noted when
+// a version is proven. If it is healthy on others, or was not proven, it may have changed them itself.
+func ownerByTables(ctx context.Context, m *Machine, sight Sight, c state.Config) (owner, error) {
+	noted := c.Status.ActiveSchema
+	if noted == "" || c.Status.Unproven || sight.healthyFor(windowOf(c, sight), m.Now()) {
+		return owner{}, nil
+	}
+	now, err := m.Schema(ctx)
+	if err != nil {
+		// Whoever backs the database up says what is wrong with it.
+		m.Host.Log.Debug("it is not known whether the tables of the agent's database are those of the active version", "error", err)
+		return owner{}, ctx.Err()
+	}
+	if now == "" || now == noted {
+		return owner{}, nil
+	}
+	m.Host.Log.Warn("the agent is not seen to be healthy, and its database has other tables than the active version was proven with",
+		"active", c.Active().Short(), "noted", noted, "now", now)
+	return owner{another: true, unlike: true}, nil
+}
+
+// checkBack refuses to go back if only the tables tell whose the database is: a restore would take away what another version
+// wrote since. A person may insist, and finds today's database among the backups that are kept.
+func (o owner) checkBack(m *Machine, c state.Config, r Request, itsOwn bool) error {
+	back := version.Compare(r.To.Version, c.Spec.ActiveVersion) < 0
+	insists := r.Force || r.SkipBackup
+	if !o.unlike || !back || itsOwn || insists {
+		return nil
+	}
+	fix := fmt.Sprintf("%s; `teleport-update %s` goes back all the same, and keeps today's database in %s", bringsBack(m, c), r.insisting(),
+		m.Host.Paths.KeptBackups())
+	return failure.Unchanged("going back to version %s is refused: %s", r.To.Short(), unlikeTables(c)).To("%s", fix).Refused()
+}
+
+// unlikeTables says what is seen, which is all that is known.
+func unlikeTables(c state.Config) string {
+	return fmt.Sprintf("the agent is not seen to be healthy, and its database has other tables than version %s was proven with, "+
+		"so another version may have changed them since", c.Active().Short())
+}
+
+// bringsBack advises to run the version that changed the tables. It is named if only one version on disk can be it: one
+// that is newer than the active version, and has not failed.
+func bringsBack(m *Machine, c state.Config) string {
+	var may []string
+	entries, err := m.Host.Store.List()
+	for _, e := range entries {
+		newer := e.Kind == versions.Complete && version.Compare(e.Release.Version, c.Spec.ActiveVersion) > 0
+		if newer && sameEdition(e.Release, c.Active()) && c.Status.FailureOf(e.Release) == nil {
+			may = append(may, e.Release.Version)
+		}
+	}
+	name := ""
+	if err == nil && len(may) == 1 {
+		name = may[0]
+	}
+	return fmt.Sprintf("`teleport-update pin %s` brings back the version that changed the tables, which goes on with them, "+
+		"or set the cluster to it", orVersion(name))
 }
 
 // sameEdition reports whether two releases are of one edition, as far as that is known.

@@ -60,11 +60,14 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 		return d, err
 	}
 	first := slices.IndexFunc(all, func(b aBackup) bool { return filepath.Dir(b.dir) == m.Host.Paths.Original() })
+	if first >= 0 && all[first].schema == now {
+		return d, nil
+	}
+	if err := checkLeaves(ctx, m, c, sight); err != nil {
+		return d, err
+	}
 	if first < 0 {
 		return d, m.checkReads(ctx, c, program, now, all)
-	}
-	if all[first].schema == now {
-		return d, nil
 	}
 	return m.restoreFor(ctx, c, db, d, slices.DeleteFunc(all, func(b aBackup) bool { return b.schema != all[first].schema }))
 }
@@ -93,6 +96,17 @@ func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) 
 }
 
 const leaveAgent = "`teleport-update uninstall --keep-agent` leaves the agent of today as plain files"
+
+// checkLeaves refuses to leave a database that is another's than the active version's, see ownerByTables: nobody knows who can read
+// it, and it would be kept as the active version's.
+func checkLeaves(ctx context.Context, m *Machine, c state.Config, sight Sight) error {
+	o, err := ownerByTables(ctx, m, sight, c)
+	if err != nil || !o.unlike {
+		return err
+	}
+	return failure.Unchanged("going back to the agent that was here before is refused: %s", unlikeTables(c)).
+		To("%s; or %s", bringsBack(m, c), leaveAgent).Refused()
+}
 
 // restoreFor plans to restore the newest valid one of backups that the agent of before can read.
 func (m *Machine) restoreFor(ctx context.Context, c state.Config, db *backup.Database, d state.Database,
