@@ -459,6 +459,7 @@ func (s seen) Unit(_ context.Context, name string) (systemd.Unit, error) {
 }
 
 func (s seen) Look(context.Context) (transaction.Sight, error) { return s.sight, s.blind }
+func (s seen) Stopping(context.Context) (bool, error)          { return false, nil }
 func (s seen) Close()                                          {}
 
 // only changes one of the updater's own units.

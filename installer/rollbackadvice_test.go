@@ -5,9 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/backup"
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
+	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
 
@@ -80,3 +85,99 @@ func TestVerifySaysWhatRepairsADamagedVersion(t *testing.T) {
 		}
 	}
 }
+
+// overOtherTables is a host whose database has other tables than its active version was proven with, and a backup of the
+// version before.
+func overOtherTables(t *testing.T, agent func(u *systemd.Unit, executes *string)) *shelf {
+	t.Helper()
+	s := back(t)
+	database := filepath.Join(s.Machine.Host.Paths.DataDir, "proc", "sqlite.db")
+	makeDatabase(t, database)
+	db, err := backup.Open(database)
+	must(t, err)
+	defer db.Close()
+	_, err = db.Take(t.Context(), backup.TakeRequest{Dir: filepath.Join(s.Machine.Host.Paths.Versions(), "1.0.0", "backup"),
+		Meta: backup.Meta{Proxy: s.c.Spec.Proxy, Version: "1.0.0", Edition: version.OSS, Created: noon.Add(-10 * time.Minute)}})
+	must(t, err)
+	s.c.Status.ActiveSchema, err = s.Machine.Schema(t.Context())
+	must(t, err)
+	s.save()
+	c, err := sqlite3.Open(database)
+	must(t, err)
+	must(t, c.Exec("CREATE TABLE later (n INTEGER)"))
+	must(t, c.Close())
+	tree, _, err := s.Machine.Active(s.c)
+	must(t, err)
+	must(t, s.Machine.Host.Repair(tree))
+	s.Machine.Connect = sightOf(s.Installer, agent)
+	return s
+}
+
+// Yesterday's records and links lie over the database of a later version: nothing goes back over it, whoever asks, and status says so
+// in the place of the advice. An agent that is healthy on its tables, or was never proven, has changed them itself.
+func TestNothingGoesBackOverADatabaseOfALaterVersion(t *testing.T) {
+	failing := func(u *systemd.Unit, executes *string) {
+		u.ActiveState, u.SubState, *executes = "activating", "auto-restart", ""
+	}
+	const refusal = "other tables than version 1.1.0 was proven with"
+	for name, tc := range map[string]struct {
+		agent   func(u *systemd.Unit, executes *string)
+		refused bool
+	}{
+		"healthy":          {nil, false},
+		"failing":          {failing, true},
+		"started just now": {func(u *systemd.Unit, _ *string) { u.Since = noon.Add(-time.Second) }, true},
+		"stopped":          {stopped, true},
+		"unknown":          {func(u *systemd.Unit, _ *string) { u.ActiveState = "" }, true},
+	} {
+		for _, unproven := range []bool{false, true} {
+			s := overOtherTables(t, tc.agent)
+			s.c.Status.Unproven = unproven
+			s.save()
+			n, refused := s.countsOnly(), tc.refused && !unproven
+			for command, err := range map[string]error{
+				"rollback":           s.Rollback(t.Context(), RollbackOptions{}),
+				"rollback --dry-run": second(s.RollbackPlan(t.Context(), RollbackOptions{})),
+				"pin":                s.Pin(t.Context(), "1.0.0", PinOptions{}),
+			} {
+				if is := err != nil && strings.Contains(err.Error(), refusal); is != refused {
+					t.Errorf("%s, unproven %v: %s ends with %v; want it refused: %v", name, unproven, command, err, refused)
+				}
+			}
+			if (*n == 0) != refused {
+				t.Errorf("%s, unproven %v: %d transactions", name, unproven, *n)
+			}
+			_, err := s.considerRollback(t.Context(), RollbackOptions{Force: true})
+			must(t, err)
+		}
+	}
+	for _, unproven := range []bool{false, true} {
+		s := overOtherTables(t, failing)
+		s.c.Status.Unproven = unproven
+		s.save()
+		m := s.ticks()
+		m.Unstable = &state.Unstable{Release: oss("1.1.0"), Count: 2, Since: noon, Last: noon}
+		must(t, m.Save(s.Machine.Host.Paths.Ticks()))
+		r, err := s.Status(t.Context(), StatusOptions{Offline: true})
+		must(t, err)
+		said := ""
+		for _, c := range r.Conditions {
+			if c.Type == decision.AgentUnstable {
+				said = c.Message
+			}
+		}
+		for text, want := range map[string]bool{"a rollback would be refused: ": !unproven, refusal: !unproven, "`teleport-update pin VERSION` brings back": !unproven,
+			"`teleport-update rollback` goes back to version 1.0.0": unproven} {
+			if strings.Contains(said, text) != want {
+				t.Errorf("unproven %v: status says %q; want %q in it: %v", unproven, said, text, want)
+			}
+		}
+		n := s.countsOnly()
+		s.crashes().goBack(t.Context())
+		if (*n > 0) != unproven {
+			t.Errorf("unproven %v: the timer's run makes %d transactions", unproven, *n)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
