@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"teleport-update/integration/sample"
 )
 
 // everything asks for whole sweeps instead of the part that every run of the tests
@@ -32,36 +34,55 @@ type counts struct{ tried, excused, open, missed, advices, violations atomic.Int
 // enoughViolations end a sweep: so many have one cause.
 const enoughViolations = 40
 
+// budget is for a sweep of which an ordinary machine has a part in three minutes.
+const budget = 8 * time.Minute
+
 // Run has the combinations of this run happen, and fails the test with each that leaves
 // the host otherwise than promised.
 func (s Sweep) Run(t *testing.T) {
 	var n counts
+	some := sample.Within(budget)
 	begun := time.Now()
 	t.Run("on", func(t *testing.T) {
 		for kind, own := range []bool{false, true} {
-			var next atomic.Int64
-			all := s.chosen(t, own)
-			for h := range min(s.hosts[kind], len(all)) {
+			rest := &queue{all: sample.Spread(s.chosen(t, own)), some: some}
+			some.Among(len(rest.all))
+			for h := range min(s.hosts[kind], len(rest.all)) {
 				name := "whose agent is root"
 				if own {
 					name = "whose agent has a user of its own"
 				}
 				t.Run(fmt.Sprintf("host %d %s", h+1, name), func(t *testing.T) {
-					w := newShared(t, own)
-					for n.violations.Load() < enoughViolations {
-						i := next.Add(1) - 1
-						if int(i) >= len(all) {
-							return
-						}
-						w.meets(all[i], &n)
-					}
+					rest.happenTo(t, own, &n)
 				})
 			}
 		}
 	})
 	t.Logf("%s: %d combinations of %d, that did not come to their moment %d, advices typed %d, with an exception in force %d, "+
-		"open %d, violations: %d (in %v)", s.name, n.tried.Load(), len(s.all), n.missed.Load(), n.advices.Load(), n.excused.Load(),
-		n.open.Load(), n.violations.Load(), time.Since(begun).Round(time.Second))
+		"open %d, violations: %d (in %v)%s", s.name, n.tried.Load(), len(s.all), n.missed.Load(), n.advices.Load(), n.excused.Load(),
+		n.open.Load(), n.violations.Load(), time.Since(begun).Round(time.Second), some.Cut())
+}
+
+// queue has the combinations that have not happened yet.
+type queue struct {
+	all  []combination
+	next atomic.Int64
+	some *sample.Sample
+}
+
+// happenTo makes a host, if there is a combination for it, and has one after the other happen to it.
+func (q *queue) happenTo(t *testing.T, own bool, n *counts) {
+	var w *shared
+	for n.violations.Load() < enoughViolations {
+		i := int(q.next.Add(1) - 1)
+		if i >= len(q.all) || !q.some.Next() {
+			return
+		}
+		if w == nil {
+			w = newShared(t, own)
+		}
+		w.meets(q.all[i], n)
+	}
 }
 
 // chosen are the combinations of this run on hosts of a kind. OTHERS is a pattern of

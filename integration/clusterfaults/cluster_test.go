@@ -56,7 +56,8 @@ type campaign struct {
 func (c *campaign) next() (seed int, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.begun == c.runs || c.violations > 0 || !time.Now().Before(c.until) {
+	late := c.begun > 0 && !time.Now().Before(c.until)
+	if c.begun == c.runs || c.violations > 0 || late {
 		return 0, false
 	}
 	c.begun++
@@ -90,7 +91,7 @@ func (c *campaign) play(t *testing.T, number int) {
 }
 
 // CLUSTER_RUNS is how many rollouts there are, CLUSTER_SEED the seed of the first one, CLUSTER_MINUTES after which time no
-// other one begins, CLUSTER_WORLDS how many clusters there are at once: a rollout waits more than it computes.
+// other one than the first begins, CLUSTER_WORLDS how many clusters there are at once: a rollout waits more than it computes.
 func TestRolloutsOverAClusterThatFails(t *testing.T) {
 	if noMounts != nil {
 		t.Skip(noMounts)

@@ -78,6 +78,9 @@ func TestAnUpdaterOfAnotherSchemaRescuesEachPhase(t *testing.T) {
 			})
 		}
 		t.Logf("%s: %v", direction.name, phases)
+		if s.some.Cut() != "" {
+			continue
+		}
 		for _, p := range everyPhase(t) {
 			if phases[p] == 0 {
 				t.Errorf("%s: none was left in the phase %q: %v", direction.name, p, phases)

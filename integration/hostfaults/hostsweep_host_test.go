@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -221,6 +222,24 @@ func (w *sweptHost) reset() {
 		w.Must("rm", "-f", scenes.OthersActed)
 		w.Must("systemctl", "restart", w.replaces.timer)
 	}
+}
+
+// cutCall finds the call after the last one that asks systemd for what cutAfter
+// says: by then that is done, and the agent is watched where it is to be.
+func (w *sweptHost) cutCall() int {
+	w.T.Helper()
+	if w.cut == 0 {
+		for n, call := range w.endAt(point{}, w.request, "switch").List {
+			if strings.HasSuffix(call, " -> "+w.cutAfter) {
+				w.cut = n + 2
+			}
+		}
+		if w.cut == 0 {
+			w.T.Fatalf("the transaction never asks for %s", w.cutAfter)
+		}
+		w.reset()
+	}
+	return w.cut
 }
 
 // baseIsIntact asserts that nobody wrote into what reset puts back.

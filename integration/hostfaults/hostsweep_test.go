@@ -17,6 +17,7 @@ import (
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/integration/sample"
 	"teleport-update/integration/scenes"
 	"teleport-update/ospackage"
 	"teleport-update/versions"
@@ -39,6 +40,9 @@ const entriesOnly = 2
 // entries and their exits in turn. What each call leaves on disk is swept without a
 // host, and what follows is tried with a model of an agent.
 const ordinary = 11
+
+// budget is for a case of which an ordinary machine has a part in less than three minutes.
+const budget = 8 * time.Minute
 
 // sweepCase is one transaction on a host whose agent runs, to be killed at every call.
 type sweepCase struct {
@@ -97,31 +101,33 @@ func TestATransactionKilledAtEveryCallOnARunningHost(t *testing.T) {
 	t.Parallel()
 	var points, doubles, violations, reboots atomic.Int64
 	var each []string
+	cut := ""
 	for _, c := range sweepCases() {
 		count := &points
 		if c.cutAfter != "" {
 			count = &doubles
 		}
 		had := count.Load()
-		c.run(t, count, &violations, &reboots)
+		cut += c.run(t, count, &violations, &reboots)
 		if n := count.Load() - had; n > 0 && count == &points {
 			each = append(each, fmt.Sprintf("%s %d", c.name, n))
 		}
 	}
-	t.Logf("kill points by transaction: %s; violations: %d", strings.Join(each, ", "), violations.Load())
-	t.Logf("kill points on hosts: %d, and in recoveries: %d, violations: %d (%d points had a boot of the host instead of a run)",
-		points.Load(), doubles.Load(), violations.Load(), reboots.Load())
+	t.Logf("kill points by transaction: %s; violations: %d%s", strings.Join(each, ", "), violations.Load(), cut)
+	t.Logf("kill points on hosts: %d, and in recoveries: %d, violations: %d (%d points had a boot of the host instead of a run)%s",
+		points.Load(), doubles.Load(), violations.Load(), reboots.Load(), cut)
 }
 
-// run tries the points of a case, as many of them as this run of the tests has.
-func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) {
+// run tries the points of a case, as many of them as this run of the tests has, and says how many a slow machine left out.
+func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) (cut string) {
 	if !c.always && !everything {
-		return
+		return ""
 	}
+	some := sample.Within(budget)
 	t.Run(c.name, func(t *testing.T) {
 		c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
 		begun, had := time.Now(), points.Load()
-		sweep := &sweep{sweepCase: c, points: points, violations: violations, reboots: reboots, last: math.MaxInt64, stride: max(1, c.all)}
+		sweep := &sweep{sweepCase: c, some: some, points: points, violations: violations, reboots: reboots, last: math.MaxInt64, stride: max(1, c.all)}
 		if !everything {
 			sweep.stride = max(ordinary, c.some)
 		}
@@ -144,8 +150,10 @@ func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) 
 				t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
 			}
 		})
-		t.Logf("%s: %d points of %d calls in %v", c.name, points.Load()-had, sweep.calls.Load(), time.Since(begun).Round(time.Second))
+		some.Among(int(2 * sweep.calls.Load() / sweep.stride))
+		t.Logf("%s: %d points of %d calls in %v%s", c.name, points.Load()-had, sweep.calls.Load(), time.Since(begun).Round(time.Second), some.Cut())
 	})
+	return some.Cut()
 }
 
 func sweepHosts() int { return 4 }
@@ -153,6 +161,7 @@ func sweepHosts() int { return 4 }
 // sweep is one case on several hosts, which take the next point each.
 type sweep struct {
 	sweepCase
+	some                        *sample.Sample
 	next                        atomic.Int64
 	first, last, stride         int64        // points
 	calls                       atomic.Int64 // the most that a run had
@@ -186,18 +195,23 @@ func pointOf(n int64) point {
 }
 
 func (s *sweep) onHost(t *testing.T) {
-	w := newSweptHost(t, s.sweepCase)
+	var w *sweptHost // none, if there is no point for it
 	for s.violations.Load() < 20 {
 		n := s.next.Add(s.stride) - s.stride
-		if n < s.first || n > s.last {
-			return
+		if n < s.first || n > s.last || !s.some.Next() {
+			break
+		}
+		if w == nil {
+			w = newSweptHost(t, s.sweepCase)
 		}
 		// Runs differ by a few calls: what was not reached this time is no end yet.
 		if !s.killAt(w, n) && n > 2*s.calls.Load()+8 {
 			break
 		}
 	}
-	w.baseIsIntact()
+	if w != nil {
+		w.baseIsIntact()
+	}
 }
 
 // killAt tries one point, and reports whether the transaction came so far.
@@ -329,22 +343,4 @@ func (w *sweptHost) endAt(p point, stdin, command string, more ...string) scenes
 		w.T.Fatalf("a %s that nobody cuts off ends with %d; want %d:\n%s", command, report.ExitCode, want, r.Stderr)
 	}
 	return report
-}
-
-// cutCall finds the call after the last one that asks systemd for what cutAfter
-// says: by then that is done, and the agent is watched where it is to be.
-func (w *sweptHost) cutCall() int {
-	w.T.Helper()
-	if w.cut == 0 {
-		for n, call := range w.endAt(point{}, w.request, "switch").List {
-			if strings.HasSuffix(call, " -> "+w.cutAfter) {
-				w.cut = n + 2
-			}
-		}
-		if w.cut == 0 {
-			w.T.Fatalf("the transaction never asks for %s", w.cutAfter)
-		}
-		w.reset()
-	}
-	return w.cut
 }

@@ -71,11 +71,12 @@ const upgradesDropIn = "/etc/systemd/system/teleport-upgrade.timer.d/50-never.co
 func TestAReplacementKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	var points, violations, reboots atomic.Int64
+	cut := ""
 	for _, o := range []*origin{&teleportsUpdater, &teleportUpgrade} {
-		o.replacement().run(t, &points, &violations, &reboots)
+		cut += o.replacement().run(t, &points, &violations, &reboots)
 	}
-	t.Logf("kill points in replacements of updaters: %d, violations: %d (%d points had a boot of the host instead of a run)",
-		points.Load(), violations.Load(), reboots.Load())
+	t.Logf("kill points in replacements of updaters: %d, violations: %d (%d points had a boot of the host instead of a run)%s",
+		points.Load(), violations.Load(), reboots.Load(), cut)
 }
 
 func (o *origin) replacement() sweepCase {

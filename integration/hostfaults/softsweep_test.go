@@ -12,14 +12,15 @@ import (
 func TestATransactionCutOffByASoftReboot(t *testing.T) {
 	t.Parallel()
 	var points, violations, reboots atomic.Int64
+	cut := ""
 	for _, c := range sweepCases() {
 		if c.cutAfter != "" || !c.always && !everything {
 			continue
 		}
 		c.name, c.soft, c.some, c.all = "soft reboot in an "+c.name, true, 97, ordinary
-		c.run(t, &points, &violations, &reboots)
+		cut += c.run(t, &points, &violations, &reboots)
 	}
-	t.Logf("kill points with a soft reboot: %d, violations: %d", points.Load(), violations.Load())
+	t.Logf("kill points with a soft reboot: %d, violations: %d%s", points.Load(), violations.Load(), cut)
 }
 
 // bootAgain ends all processes of the host and boots it. Every other soft reboot stops units in

@@ -27,14 +27,15 @@ import (
 func TestATakeOverKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	var points, violations, reboots atomic.Int64
+	cut := ""
 	deb, rpm := takeOver("of apt's", ospackage.Deb), takeOver("of dnf's", ospackage.RPM)
 	// All calls of a deb's removal, and some of an rpm's.
 	deb.always, deb.some, deb.all, rpm.all = true, 23, entriesOnly, 13
 	for _, c := range []sweepCase{deb, rpm} {
-		c.run(t, &points, &violations, &reboots)
+		cut += c.run(t, &points, &violations, &reboots)
 	}
-	t.Logf("kill points in take-overs: %d, violations: %d (%d points had a boot of the host instead of a run)",
-		points.Load(), violations.Load(), reboots.Load())
+	t.Logf("kill points in take-overs: %d, violations: %d (%d points had a boot of the host instead of a run)%s",
+		points.Load(), violations.Load(), reboots.Load(), cut)
 }
 
 func takeOver(name string, kind ospackage.Kind) sweepCase {

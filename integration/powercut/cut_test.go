@@ -6,10 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"teleport-update/integration/faults"
+	"teleport-update/integration/sample"
 	"teleport-update/integration/trace"
 )
 
@@ -39,9 +42,15 @@ func stride(scene faults.Scene, l layout) int {
 	return 0
 }
 
+// budget is for the calls of a scene on a layout, of which an ordinary machine has a part in less than two minutes.
+const budget = 6 * time.Minute
+
 // tally counts the cuts of a campaign.
 type tally struct {
 	ext4, xfs, two, violations atomic.Int64
+
+	mu  sync.Mutex
+	cut string // what a slow machine left out
 }
 
 func (c *tally) add(l layout, n int64) {
@@ -55,10 +64,18 @@ func (c *tally) add(l layout, n int64) {
 	}
 }
 
+func (c *tally) leaveOut(some *sample.Sample) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut += some.Cut()
+}
+
 func (c *tally) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	ext4, xfs, two := c.ext4.Load(), c.xfs.Load(), c.two.Load()
-	return fmt.Sprintf("power cuts: %d (ext4 %d, xfs %d, two file systems %d; and one after each boot, recovery and run that followed), violations: %d",
-		ext4+xfs+two, ext4, xfs, two, c.violations.Load())
+	return fmt.Sprintf("power cuts: %d (ext4 %d, xfs %d, two file systems %d; and one after each boot, recovery and run that followed), violations: %d%s",
+		ext4+xfs+two, ext4, xfs, two, c.violations.Load(), c.cut)
 }
 
 // In each scene of package faults the updater runs on file systems of its own and
@@ -99,9 +116,21 @@ func cutEverywhere(t *testing.T, scene faults.Scene, l layout, count *tally) {
 		t.Fatalf("undisturbed, it ended with exit code %d: %s", r.ExitCode, r.Stderr)
 	}
 	// From the end on, so that the end is among them in any stride.
+	var calls []int
 	for n := r.Calls + 1 - l.skip; n > 0; n -= stride(scene, l) {
-		if *pointFlag != 0 && *pointFlag != n {
-			continue
+		if *pointFlag == 0 || *pointFlag == n {
+			calls = append(calls, n)
+		}
+	}
+	some := sample.Within(budget)
+	if *everyFlag > 1 {
+		some = sample.Whole()
+	}
+	some.Among(len(calls))
+	defer func() { count.leaveOut(some) }()
+	for _, n := range sample.Spread(calls) {
+		if !some.Next() {
+			return
 		}
 		at, problems, err := cutOnce(t, b, n)
 		must(t, err)

@@ -10,10 +10,13 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"teleport-update/integration/sample"
 )
 
-// execute runs go test and shows what it says. The code is go test's.
-func (t *test) execute(signals <-chan os.Signal, show *screen) (code int, interrupted bool, err error) {
+// execute runs go test and shows what it says. The code is go test's. The whole run, of
+// which this may be the last part, began before.
+func (t *test) execute(whole time.Time, signals <-chan os.Signal, show *screen) (code int, interrupted bool, err error) {
 	begun := time.Now()
 	defer func() { t.took = time.Since(begun) }()
 	args := append([]string{"test", "-json"}, t.flags...)
@@ -21,9 +24,7 @@ func (t *test) execute(signals <-chan os.Signal, show *screen) (code int, interr
 		args = append(args, p.pkg)
 	}
 	cmd := exec.Command("go", args...)
-	if t.faults {
-		cmd.Env = append(os.Environ(), "FAULTS=all")
-	}
+	cmd.Env = append(os.Environ(), t.environment(whole)...)
 	cmd.Stderr = os.Stderr
 	// A group of its own: an interrupt is passed on to all of it, once.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -61,6 +62,17 @@ func (t *test) execute(signals <-chan os.Signal, show *screen) (code int, interr
 		return max(exit.ExitCode(), 1), interrupted, nil
 	}
 	return 0, interrupted, err
+}
+
+// environment is what tests know of the whole run, which began at some time.
+func (t *test) environment(began time.Time) (env []string) {
+	if t.faults {
+		env = append(env, "FAULTS=all")
+	}
+	if t.sampled && os.Getenv(sample.Until) == "" {
+		env = append(env, fmt.Sprintf("%s=%d", sample.Until, began.Add(samplesEnd).Unix()))
+	}
+	return env
 }
 
 func read(out io.Reader, lines chan<- []byte) {

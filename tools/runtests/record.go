@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/integration/sample"
 	"teleport-update/tools/internal/figure"
 )
 
@@ -42,17 +43,22 @@ func (s suite) measured(tests []*test) (f figure.Figures) {
 	add := func(line string) {
 		f.Campaigns = append(f.Campaigns, figure.Campaign{Origin: figure.Measured(s.target), Line: line})
 	}
+	cut := false
 	for _, t := range tests {
 		if t.suite != s.name {
 			continue
 		}
 		for _, p := range t.parts {
 			for _, line := range p.figures {
+				if sample.IsCut(line) {
+					cut = true
+					continue
+				}
 				add(line)
 			}
 		}
 	}
-	if line, whole := took(s.target, tests); whole && len(f.Campaigns) > 0 {
+	if line, whole := took(s.target, tests); whole && !cut && len(f.Campaigns) > 0 {
 		add(line)
 	}
 	return f

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"teleport-update/integration/sample"
 )
 
 // module of tests, each package of which ends in one of the ways that packages
@@ -37,7 +39,7 @@ func runOf(t *testing.T, signals chan os.Signal, flags []string, names ...string
 	show := &screen{out: &out, every: 200 * time.Millisecond}
 	show.expect(parts)
 	run := &test{parts: parts, flags: append([]string{"-count=1"}, flags...)}
-	code, _, err := run.execute(signals, show)
+	code, _, err := run.execute(time.Now(), signals, show)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +213,37 @@ func TestTheSlowestTestsAreNamed(t *testing.T) {
 	}
 }
 
+// Samples have their end from the beginning of the whole run, whatever was tested before them.
+// Whole campaigns have none, and packages would not be cached if their environment changed.
+func TestSamplesOfHostsEndAtSomeTimeOfTheRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it lists the packages of every suite")
+	}
+	t.Chdir("../..")
+	began := time.Unix(1_700_000_000, 0)
+	want := map[string]string{"packages": "", "hosts": "SAMPLES_UNTIL=1700002700"}
+	for _, s := range suites {
+		tests, err := s.tests()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, known := want[s.name]
+		if !known {
+			want = "FAULTS=all"
+		}
+		for _, run := range tests {
+			t.Setenv(sample.Until, "")
+			if got := strings.Join(run.environment(began), " "); got != want {
+				t.Errorf("%s has %q; want %q", run.parts[0].name, got, want)
+			}
+			t.Setenv(sample.Until, "1700000060")
+			if got := strings.Join(run.environment(began), " "); strings.Contains(got, sample.Until) {
+				t.Errorf("%s has %q, and a person chose another end", run.parts[0].name, got)
+			}
+		}
+	}
+}
+
 // What `make test` takes is what a person waits for all of it. Parts run three at a
 // time, so their sum is another figure.
 func TestTheTimeOfAWholeTargetIsThatOfItsWall(t *testing.T) {
@@ -248,6 +281,10 @@ func TestTheTimeOfAWholeTargetIsThatOfItsWall(t *testing.T) {
 		{"all of it ran", func(tests []*test) []*test { return tests }, "took: 20 min, in parts 23 min (beside the code 3, "},
 		{"the hosts alone ran", func(tests []*test) []*test { return tests[1:] }, ""},
 		{"one part was left out", func(tests []*test) []*test { tests[0].parts = tests[0].parts[1:]; return tests }, ""},
+		{"a slow machine cut a sample short", func(tests []*test) []*test {
+			tests[1].parts[2].figures = []string{"double kills: 12, violations: 0, a slow machine: 12 of 60"}
+			return tests
+		}, ""},
 		{"a part did not end", func(tests []*test) []*test { tests[1].parts[2].ended = false; return tests }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
