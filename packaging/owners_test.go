@@ -259,7 +259,7 @@ mkdir -p ${P%/*}; if [ -d $P ] && [ ! -L $P ]; then chown 1234 $P; [ -n "$D" ] |
 export PATH=/stubs:/usr/sbin:/usr/bin:/sbin:/bin WATCH=0
 links() { for l in /usr/local/bin/*; do readlink $l || true; done; }
 before=$(links)
-timeout 10 sh /script` + quoted + ` </dev/null 2>&1 && code=0 || code=$?
+timeout 60 sh /script` + quoted + ` </dev/null 2>&1 && code=0 || code=$?
 cat /trace/called
 echo; echo "==acted"
 sed 's/^/ran by uid /' /trace/ran
@@ -277,7 +277,7 @@ mount -t overlay overlay -o lowerdir=/,upperdir="$W/upper",workdir="$W/work" "$W
 mount -t proc proc "$W/root/proc"; mount --bind /dev "$W/root/dev"
 cat >"$W/root/script"
 exec chroot "$W/root" /bin/sh -c "$INSIDE"`
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "sh", "-c", outside)
 	cmd.Env = append(os.Environ(), "W="+t.TempDir(), "BASE="+base, "INSIDE="+inside, "P="+path, "D="+dir)

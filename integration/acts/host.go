@@ -177,7 +177,7 @@ func (w *shared) try(stdin, script string, args ...string) host.Result {
 
 // longest is far more than a command needs, whatever was done to the host: the slowest runs wait for a
 // systemd that is away, for less than two minutes.
-const longest = 6 * time.Minute
+const longest = 15 * time.Minute
 
 // bounded runs a command in the host, and fails the test with one that does not end.
 func (w *shared) bounded(c host.Command) host.Result {

@@ -131,5 +131,6 @@ func (w *shared) settled(enough func(sight) []string) (s sight, problems []strin
 	}
 }
 
-// impatience is how long an agent may take to be back once a run has ended.
-const impatience = 20 * time.Second
+// impatience is how long an agent may take to be back once a run has ended. It takes a few seconds; on a slow machine, more
+// than twenty.
+const impatience = time.Minute

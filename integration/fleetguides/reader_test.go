@@ -83,8 +83,8 @@ func (r *reader) introduce() {
 	}
 }
 
-// blockLimit is how long a block of commands may take, on a busy machine.
-const blockLimit = 3 * time.Minute
+// blockLimit is how long a block of commands may take, on a slow machine.
+const blockLimit = 15 * time.Minute
 
 // block does what a block says.
 func (r *reader) block(b markdown.Block, terminal bool) {

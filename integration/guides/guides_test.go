@@ -175,8 +175,8 @@ func (s *scene) check(err error) {
 // enough for a busy machine.
 var environment = []string{"WATCH=10", "SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=noninteractive"}
 
-// blockLimit is how long a block of commands may take, on a busy machine.
-const blockLimit = 3 * time.Minute
+// blockLimit is how long a block of commands may take, on a slow machine.
+const blockLimit = 15 * time.Minute
 
 func (s *scene) command(b markdown.Block) host.Command {
 	text := strings.ReplaceAll(b.Text, "amd64.deb", runtime.GOARCH+".deb")

@@ -196,7 +196,7 @@ func (h *Test) check(err error) {
 
 // Patience is how long anything may take that has to happen: a busy machine may
 // keep a process waiting for seconds, and its disk for longer.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // Wait polls until cond returns nil, and fails the test with its last error when
 // that takes longer than the limit, or than Patience where that is longer.

@@ -42,6 +42,17 @@ func (s *scene) beneath() {
 	}
 }
 
+// comeAfter has the data come, at boots from now on, once the recovery has such a time, however fast the machine is; or
+// after two minutes, if the recovery waits for the data instead.
+func (s *scene) comeAfter(time string) {
+	s.T.Helper()
+	s.Write("/root/late", `end=$(( $(date +%s) + 120 ))
+until [ "$(systemctl show --value -p `+time+" "+recoverUnit+`)" != 0 ] || [ $(date +%s) -gt $end ]; do sleep 0.1; done
+sleep 0.1
+`)
+	s.Must("sed", "-i", "s|/bin/sleep 3|/bin/sh /root/late|", "/etc/systemd/system/late.service")
+}
+
 func TestARecoveryWaitsForDataThatAreMountedLate(t *testing.T) {
 	s := lateData(t)
 	s.cutInMidWatch("1.1.0")
@@ -70,6 +81,7 @@ func TestABootWithoutAJournalWaitsForNoDiskAndMountsNone(t *testing.T) {
 	}
 	s.Must("rm", "/etc/systemd/system/teleport.service.d/10-data.conf", "/etc/systemd/system/"+dataMount)
 	s.Must("systemctl", "disable", "teleport")
+	s.comeAfter("ConditionTimestampMonotonic")
 	const fstab = "/opt/data /srv/agent none bind,"
 	for name, tc := range map[string]struct {
 		fstab, unit, state string
@@ -125,6 +137,7 @@ func TestARecoveryBeforeTheDataAreThereTouchesNothing(t *testing.T) {
 	s := lateData(t)
 	s.MidWatch("1.1.0")
 	s.Must("rm", ordering)
+	s.comeAfter("ExecMainExitTimestampMonotonic")
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ const (
 	Window = "4s"
 	// Patience is how long a test waits for what has to come. It is no measure of
 	// anything: a busy machine may need many times as long as a quiet one.
-	Patience = 2 * time.Minute
+	Patience = 5 * time.Minute
 )
 
 // Scene is one host with its cluster, the updater installed and nothing enabled.
