@@ -47,7 +47,11 @@ func (s Sweep) Run(t *testing.T) {
 		for kind, own := range []bool{false, true} {
 			rest := &queue{all: sample.Spread(s.chosen(t, own)), some: some}
 			some.Among(len(rest.all))
-			for h := range min(s.hosts[kind], len(rest.all)) {
+			hosts := min(s.hosts[kind], len(rest.all))
+			if some.Late() {
+				hosts = min(hosts, 2)
+			}
+			for h := range hosts {
 				name := "whose agent is root"
 				if own {
 					name = "whose agent has a user of its own"

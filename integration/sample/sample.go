@@ -86,9 +86,10 @@ func (s *Sample) Over() bool {
 	return s.over()
 }
 
-func (s *Sample) over() bool {
-	return s.taken >= Least && !s.until.IsZero() && !s.now().Before(s.until)
-}
+func (s *Sample) over() bool { return s.taken >= Least && s.Late() }
+
+// Late reports whether no more than the least is taken: a test does not prepare several hosts for that.
+func (s *Sample) Late() bool { return !s.until.IsZero() && !s.now().Before(s.until) }
 
 // Cut says that cases were left out, to be put behind a line of figures: ", a slow machine: 21 of 60". It is empty if none
 // was.

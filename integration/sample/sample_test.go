@@ -36,6 +36,9 @@ func TestASampleIsCutShortOnASlowMachineAlone(t *testing.T) {
 			clock := began
 			s := within(4*time.Minute, func() time.Time { return clock }, func(name string) string { return tc.env[name] })
 			s.Among(tc.cases)
+			if late := tc.taken == Least && tc.each == time.Second; s.Late() != late {
+				t.Errorf("it is late at its begin: %t; want %t", !late, late)
+			}
 			taken := 0
 			for taken < tc.cases && s.Next() {
 				taken++
