@@ -5,11 +5,11 @@ package hostfaults
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -127,33 +127,42 @@ func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) 
 	t.Run(c.name, func(t *testing.T) {
 		c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
 		begun, had := time.Now(), points.Load()
-		sweep := &sweep{sweepCase: c, some: some, points: points, violations: violations, reboots: reboots, last: math.MaxInt64, stride: max(1, c.all)}
-		if !everything {
-			sweep.stride = max(ordinary, c.some)
-		}
-		if c.soft && !everything {
-			sweep.first = rand.Int64N(sweep.stride) // so that many runs try all points
-			t.Logf("points %d, and every %d after it", sweep.first, sweep.stride)
-		}
-		if some := os.Getenv("FAULTS_POINTS"); some != "" {
-			if n, err := fmt.Sscanf(some, "%d-%d/%d", &sweep.first, &sweep.last, &sweep.stride); n < 2 {
-				t.Fatalf("FAULTS_POINTS=%s is not FIRST-LAST or FIRST-LAST/STRIDE: %v", some, err)
-			}
-		}
-		sweep.next.Store(sweep.first)
+		sweep := &sweep{sweepCase: c, order: c.pointsOfRun(t), some: some, points: points, violations: violations, reboots: reboots}
 		t.Run("on", func(t *testing.T) {
 			hosts := sweepHosts()
-			if sweep.stride > 2*ordinary {
+			if sweep.order.stride > 2*ordinary {
 				hosts = 2 // there are few points
+			}
+			if some.Late() {
+				hosts /= 2
 			}
 			for n := range hosts {
 				t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
 			}
 		})
-		some.Among(int(2 * sweep.calls.Load() / sweep.stride))
+		some.Among(len(sweep.order.spread))
 		t.Logf("%s: %d points of %d calls in %v%s", c.name, points.Load()-had, sweep.calls.Load(), time.Since(begun).Round(time.Second), some.Cut())
 	})
 	return some.Cut()
+}
+
+// pointsOfRun are those that this run of the tests has.
+func (c sweepCase) pointsOfRun(t *testing.T) *order {
+	t.Helper()
+	o := everyPoint(max(1, c.all))
+	if !everything {
+		o.stride = max(ordinary, c.some)
+	}
+	if c.soft && !everything {
+		o.first = rand.Int64N(o.stride) // so that many runs try all points
+		t.Logf("points %d, and every %d after it", o.first, o.stride)
+	}
+	if some := os.Getenv("FAULTS_POINTS"); some != "" {
+		if n, err := fmt.Sscanf(some, "%d-%d/%d", &o.first, &o.last, &o.stride); n < 2 {
+			t.Fatalf("FAULTS_POINTS=%s is not FIRST-LAST or FIRST-LAST/STRIDE: %v", some, err)
+		}
+	}
+	return o
 }
 
 func sweepHosts() int { return 4 }
@@ -161,61 +170,39 @@ func sweepHosts() int { return 4 }
 // sweep is one case on several hosts, which take the next point each.
 type sweep struct {
 	sweepCase
+	order                       *order
+	counted                     sync.Once // calls are, by a run that nobody cuts off
 	some                        *sample.Sample
-	next                        atomic.Int64
-	first, last, stride         int64        // points
 	calls                       atomic.Int64 // the most that a run had
 	points, violations, reboots *atomic.Int64
 }
 
-// point is where to kill: at the entry or at the exit of a call.
-type point struct {
-	call   int
-	exit   bool
-	reboot bool   // the host boots anew instead of a run that recovers
-	before string // in place of call: entriesOnly the first call about a path with this in it
-	cut    bool   // the disk is stopped there, as by a power cut
-}
-
-func (p point) String() string {
-	what := "before"
-	if p.exit {
-		what = "after"
-	}
-	if p.reboot {
-		return fmt.Sprintf("%s call %d, then a boot", what, p.call)
-	}
-	return fmt.Sprintf("%s call %d", what, p.call)
-}
-
-// pointOf numbers the points. Every ninth has a boot, so that over two points a
-// call all kinds of calls have some.
-func pointOf(n int64) point {
-	return point{call: int(n/2) + 1, exit: n%2 == 1, reboot: n%9 == 4}
-}
-
 func (s *sweep) onHost(t *testing.T) {
 	var w *sweptHost // none, if there is no point for it
-	for s.violations.Load() < 20 {
-		n := s.next.Add(s.stride) - s.stride
-		if n < s.first || n > s.last || !s.some.Next() {
-			break
-		}
+	for s.violations.Load() < 20 && s.some.Next() {
 		if w == nil {
 			w = newSweptHost(t, s.sweepCase)
+			s.counted.Do(func() {
+				s.killAt(w, noPoint)
+				s.order.begin(s.end())
+			})
 		}
-		// Runs differ by a few calls: what was not reached this time is no end yet.
-		if !s.killAt(w, n) && n > 2*s.calls.Load()+8 {
+		n, more := s.order.take(s.end())
+		if !more {
 			break
 		}
+		s.killAt(w, n)
 	}
 	if w != nil {
 		w.baseIsIntact()
 	}
 }
 
-// killAt tries one point, and reports whether the transaction came so far.
-func (s *sweep) killAt(w *sweptHost, n int64) bool {
+// end is the last point of any run. Runs differ by a few calls: what was not reached this time is no end yet.
+func (s *sweep) end() int64 { return 2*s.calls.Load() + 8 }
+
+// killAt tries one point, if the transaction comes so far.
+func (s *sweep) killAt(w *sweptHost, n int64) {
 	p := pointOf(n)
 	p.reboot = p.reboot || w.soft
 	w.reset()
@@ -236,7 +223,7 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 		}
 	}
 	if !report.Killed {
-		return false
+		return
 	}
 	s.points.Add(1)
 	broken := func(format string, args ...any) {
@@ -247,7 +234,7 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 		// Nothing has to be put back: nobody may come to do it for ten minutes.
 		if problems := w.served(); problems != nil {
 			broken("at once: %s", strings.Join(problems, "; "))
-			return true
+			return
 		}
 	}
 	var v string
@@ -257,22 +244,22 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 		w.bootAgain(n)
 		if v, problems = w.whole(afterBoot); problems != nil {
 			broken("after the boot: %s", strings.Join(problems, "; "))
-			return true
+			return
 		}
 	} else {
 		if r := w.Try(updater, "recover"); r.Code != 0 {
 			broken("the recovery ends with %d: %s", r.Code, r.Stderr)
-			return true
+			return
 		}
 		if v, problems = w.whole(afterRun); problems != nil {
 			broken("after the recovery: %s", strings.Join(problems, "; "))
-			return true
+			return
 		}
 	}
 	r := w.Try(append([]string{updater}, w.asksAgain(v)...)...)
 	if codes := w.codes(); !slices.Contains(codes, r.Code) {
 		broken("the next run ends with %d, want one of %v: %s", r.Code, codes, r.Stderr)
-		return true
+		return
 	}
 	v, problems = w.whole(afterRun)
 	if problems == nil {
@@ -287,7 +274,6 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	if problems != nil {
 		broken("after the next run: %s", strings.Join(problems, "; "))
 	}
-	return true
 }
 
 // codes are the exit codes that the next ordinary run may have.
