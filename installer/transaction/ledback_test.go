@@ -104,9 +104,12 @@ func TestAVersionWhoseDatabaseItMayBeStays(t *testing.T) {
 	m.ends()
 	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
-	m.Retain(t.Context(), c)
-	if _, ok, err := m.Host.Store.Lookup(m.to); !ok || err != nil {
-		t.Errorf("version 2.0.0 is removed (%v)", err)
+	for _, noted := range []string{c.Status.ActiveSchema, ""} {
+		c.Status.ActiveSchema = noted
+		m.Retain(t.Context(), c)
+		if _, ok, err := m.Host.Store.Lookup(m.to); !ok || err != nil {
+			t.Errorf("with the tables %.8q version 2.0.0 is removed (%v)", noted, err)
+		}
 	}
 	c.Status.ActiveSchema = m.digestNow(t.Context())
 	m.Retain(t.Context(), c)

@@ -17,7 +17,7 @@ import (
 func (m *Machine) Retain(ctx context.Context, c state.Config) { m.retain(ctx, c, m.Needed(c)) }
 
 // mayHaveDatabase are the versions of which one may be the only program that can read the agent's database: newer ones than the
-// active version, where records of yesterday name that, and the tables are not what it was proven with.
+// active version, where records of yesterday name that, and the tables are not known to be what it was proven with.
 func mayHaveDatabase(ctx context.Context, m *Machine, c state.Config) (newer []version.Release) {
 	entries, err := m.Host.Store.List()
 	if err != nil {
@@ -28,11 +28,10 @@ func mayHaveDatabase(ctx context.Context, m *Machine, c state.Config) (newer []v
 			newer = append(newer, e.Release)
 		}
 	}
-	if len(newer) == 0 || c.Status.ActiveSchema == "" {
+	if len(newer) == 0 {
 		return nil
 	}
-	now, err := m.Schema(ctx)
-	if err == nil && (now == "" || now == c.Status.ActiveSchema) {
+	if now, err := m.Schema(ctx); err == nil && (now == "" || now == c.Status.ActiveSchema) {
 		return nil
 	}
 	m.Host.Log.Info("newer versions stay, for the agent's database may be of one of them", "active", c.Spec.ActiveVersion)
