@@ -21,9 +21,9 @@ type Startup struct {
 	// unit file has them.
 	Before []string
 	// What is missing now need not be missing at a start: systemd makes folders for the unit's processes (made), and starts
-	// other units first: units of mounts, and services, which may make any file.
+	// other units first, along with the unit: mounts, and services, which may make any file.
+	Services     []string
 	made, mounts []string
-	services     bool
 	inputs       inputs // files and folders that settings name and that have to be there
 }
 
@@ -49,7 +49,7 @@ const leastTime = 1_000_000
 
 func parseStartup(p properties) Startup {
 	s := Startup{made: madeFor(p), Before: commandsBefore(p)}
-	s.mounts, s.services = startedBefore(p)
+	s.mounts, s.Services = startedBefore(p)
 	s.inputs = parseInputs(p, s.made)
 	if group := property[string](p, "Group"); group != "" && !property[bool](p, "DynamicUser") {
 		s.Groups = append(s.Groups, "Group="+group)
@@ -113,19 +113,25 @@ func madeFor(p properties) []string {
 
 // foldersFor are the folders that systemd makes for the unit.
 func foldersFor(p properties) (all []string) {
-	for name, above := range ownFolders {
-		for _, folder := range property[[]string](p, name) {
-			all = append(all, filepath.Join(above, folder))
-		}
-	}
+	all = givenTo(p)
 	for _, folder := range property[[]string](p, "ConfigurationDirectory") {
 		all = append(all, filepath.Join("/etc", folder))
 	}
 	return all
 }
 
-// startedBefore are the mounts that systemd starts before a unit, along with it, and whether it starts services.
-func startedBefore(p properties) (mounts []string, services bool) {
+// givenTo are the folders that systemd makes for the unit and gives to its user.
+func givenTo(p properties) (all []string) {
+	for name, above := range ownFolders {
+		for _, folder := range property[[]string](p, name) {
+			all = append(all, filepath.Join(above, folder))
+		}
+	}
+	return all
+}
+
+// startedBefore are the mounts and the services that systemd starts before a unit, along with it.
+func startedBefore(p properties) (mounts, services []string) {
 	after := property[[]string](p, "After")
 	for _, kind := range []string{"Requires", "BindsTo", "Wants"} {
 		for _, unit := range property[[]string](p, kind) {
@@ -134,7 +140,7 @@ func startedBefore(p properties) (mounts []string, services bool) {
 			case strings.HasSuffix(unit, ".mount"):
 				mounts = append(mounts, unit)
 			case strings.HasSuffix(unit, ".service"):
-				services = true
+				services = append(services, unit)
 			}
 		}
 	}
@@ -186,13 +192,30 @@ func (s Startup) lacksFolder() bool {
 
 // brings reports whether units that systemd starts first may bring a file or folder that is missing.
 func (s Startup) brings(path string) bool {
+	if s.mountFor(path) != "" {
+		return s.isToBeMounted(path)
+	}
+	return len(s.Services) > 0
+}
+
+// mountFor is the folder at or above a path on which systemd mounts something first; empty if there is none.
+func (s Startup) mountFor(path string) string {
 	for dir := path; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if slices.Contains(s.mounts, escapePath(dir)+".mount") {
-			mounted, err := isMountPoint(dir)
-			return err != nil || !mounted
+			return dir
 		}
 	}
-	return s.services
+	return ""
+}
+
+// isToBeMounted reports whether systemd mounts a file system over a path first that is not there now.
+func (s Startup) isToBeMounted(path string) bool {
+	dir := s.mountFor(path)
+	if dir == "" {
+		return false
+	}
+	mounted, err := isMountPoint(dir)
+	return err != nil || !mounted
 }
 
 // related reports whether one of two paths is above the other, or is the other.

@@ -24,6 +24,7 @@ type Ties struct {
 
 	View    View // of the file system, that its processes have
 	Startup Startup
+	Rights  Rights // over files, whatever their modes say
 
 	Needs    []Need   // units without which systemd does not start this one
 	After    []string // units that are started before this one, where both are
@@ -45,6 +46,7 @@ func parseTies(p properties) Ties {
 		Starters:     slices.Clone(property[[]string](p, "UpheldBy")),
 		View:         parseView(p),
 		Startup:      parseStartup(p),
+		Rights:       parseRights(p),
 	}
 	for _, unit := range property[[]string](p, "TriggeredBy") {
 		if strings.HasSuffix(unit, ".path") {

@@ -108,7 +108,7 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},
 		Conditions: []Condition{{Type: "ConditionPathExists", Negated: true, Parameter: "/x"}},
 	}
-	got.View, got.Startup = View{}, Startup{} // have tests of their own
+	got.View, got.Startup, got.Rights = View{}, Startup{}, Rights{} // have tests of their own
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
 	}

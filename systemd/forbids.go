@@ -1,0 +1,95 @@
+package systemd
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Rights are the settings of a unit by which a file may be open to its processes although its mode closes it to their user.
+type Rights struct {
+	Over  string   // by which modes bind none of them, or nobody can tell whether they do, as a unit file has it; empty: none
+	Given []string // folders that systemd gives to the user before each start, with what is in them
+}
+
+// passingModes are the capabilities with which modes keep no process from reading.
+const passingModes = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+
+func parseRights(p properties) (r Rights) {
+	switch {
+	case property[uint64](p, "AmbientCapabilities")&passingModes != 0:
+		r.Over = "AmbientCapabilities="
+	case property[string](p, "PAMName") != "": // which may add groups
+		r.Over = "PAMName=" + property[string](p, "PAMName")
+	}
+	r.Given = givenTo(p)
+	return r
+}
+
+// HasRoot reports whether a unit's processes are root's.
+func (u Unit) HasRoot() bool { return u.User == "" || u.User == "root" || u.User == "0" }
+
+// Forbids reports whether a file that its mode closes to the unit's user is closed to the unit's next process, too: no
+// setting opens it, or may open it before the start. owned says that the file belongs to that user. The path has no links in it.
+func (u Unit) Forbids(path string, owned bool) bool {
+	if u.HasRoot() || u.DynamicUser || u.Ties.Rights.Over != "" {
+		return false
+	}
+	if u.Ties.View.Root != "" || u.Ties.View.Denies(path, Seeing) != "" || u.Ties.Startup.isToBeMounted(path) {
+		return false // the process has another file there
+	}
+	given := func(dir string) bool { return isBelow(path, dir) || isBelow(path, withoutLinks(dir)) }
+	if slices.ContainsFunc(u.Ties.Rights.Given, given) {
+		return false
+	}
+	byRoot, byUser := u.comesFirst()
+	return !byRoot && !(byUser && owned)
+}
+
+func isBelow(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// withoutLinks is a path that leads to the same, or the path itself if nobody can tell.
+func withoutLinks(path string) string {
+	real, err := within(func() (string, error) { return filepath.EvalSymlinks(path) })
+	if err != nil {
+		return path
+	}
+	return real
+}
+
+// comesFirst reports whether the unit has commands that may change modes: before the agent, as root or as its user, or the
+// agent's own if that is root's. The files of the unit say it, also to a systemd that does not tell how it runs its commands (before 243).
+func (u Unit) comesFirst() (byRoot, byUser bool) {
+	for _, file := range append([]string{u.FragmentPath}, u.DropIns...) {
+		content, err := within(func() ([]byte, error) { return readServiceFile(file) })
+		if err != nil {
+			continue
+		}
+		for name, value := range serviceSettings(string(content)) {
+			command := strings.TrimLeft(value.text, commandPrefixes)
+			prefixes := strings.TrimSuffix(value.text, command)
+			isBefore := slices.Contains(beforeStart, name) && command != ""
+			byUser = byUser || isBefore
+			switch {
+			case name == "PermissionsStartOnly" && isTrue(value.text): // of systemd before 240: the commands before are root's
+				byRoot = true
+			case isBefore || name == "ExecStart":
+				byRoot = byRoot || asRoot(prefixes)
+			}
+		}
+	}
+	return byRoot, byUser
+}
+
+// asRoot reports whether the prefixes of a command have it run as root in spite of User=. Two exclamation marks do so only on kernels
+// older than any that this program runs on.
+func asRoot(prefixes string) bool {
+	return strings.Contains(prefixes, "+") || strings.Count(prefixes, "!") == 1
+}
+
+// isTrue reports whether a setting is on (systemd.syntax(7)).
+func isTrue(value string) bool {
+	return slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, strings.ToLower(value))
+}
