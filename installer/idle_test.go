@@ -200,6 +200,13 @@ var idleMeans = []struct {
 		h.unit.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "vpn.service"}}
 		h.own["vpn.service"] = func(u *systemd.Unit) { u.LoadState = "masked" }
 	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "its program is closed to its user", func(t *testing.T, h *wellHost) {
+		if os.Geteuid() != 0 {
+			t.Skip("only root asks for another user")
+		}
+		must(t, os.Chmod(h.Machine.Host.Paths.LinkDir, 0o700))
+		h.unit.User = "nobody"
+	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"which it will find again at boot", "its group is gone", func(_ *testing.T, h *wellHost) {
 		h.unit.Ties.Startup.Groups = []string{"Group=no-such-group"}
 	}, decision.NeedsAttention, decision.UnitOverruled},
@@ -501,5 +508,18 @@ func TestMetricsHaveNoSampleOfWhatWasNotLookedAt(t *testing.T) {
 				t.Errorf("%s: there is a sample of %s", name, condition)
 			}
 		}
+	}
+}
+
+// An agent that fails may do so for a file that is closed to its user: status and verify name it beside the crashes.
+func TestStatusNamesAFileThatIsClosedToAnAgentThatFails(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root asks for another user")
+	}
+	h := newWellHost(t)
+	must(t, os.Chmod(h.Machine.Host.Paths.LinkDir, 0o700))
+	h.unit.User, h.unit.ActiveState, h.unit.SubState, h.executes = "nobody", "activating", "auto-restart", ""
+	if is, why := h.state(t); is != decision.NeedsAttention || !slices.Contains(why, decision.UnitOverruled) {
+		t.Errorf("it is %s, for %q", is, why)
 	}
 }

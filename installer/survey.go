@@ -30,6 +30,9 @@ func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
 		Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
 		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
+		Reach: func(ctx context.Context, u systemd.Unit, ask host.AskUnit) (why, err error) {
+			return host.CheckReach(ctx, i.Machine.Host, u, ask)
+		},
 	})
 }
 

@@ -144,7 +144,7 @@ func unitOverruled(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk: `systemctl daemon-reload` has it read the files", unit))
 	}
 	why, err := h.Starts(h)
-	if why == nil && err == nil && h.Deep && h.agent.State == state.AgentRunning {
+	if why == nil && err == nil && h.Deep && h.agent.State.Wanted() {
 		why, err = h.Needs(h)
 	}
 	problems, _ := h.Links()

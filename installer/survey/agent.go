@@ -66,18 +66,22 @@ func (s *Survey) Agent(ctx context.Context) (Agent, error) {
 // Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them.
 func (s *Survey) Unread(u systemd.Unit) bool { return s.from.Place.AgentUnit().Unread(u) }
 
-// Needs says which unit that the agent's unit needs keeps systemd from starting it; nil if none shows. It asks systemd
-// for each of them. err is why that cannot be told.
+// Needs says which unit that the agent's unit needs keeps systemd from starting it, or which file that the agent needs is closed to
+// its user; nil if neither shows. It asks systemd for each of the units, and may ask the kernel by child processes. err is why that
+// cannot be told.
 func (s *Survey) Needs(ctx context.Context) (why, err error) {
 	a, err := s.Agent(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = host.CheckNeeds(ctx, a.Unit, s.unit)
-	if failure.Is[*failure.RefusedError](err) {
+	switch {
+	case failure.Is[*failure.RefusedError](err):
 		return err, nil
+	case err != nil:
+		return nil, err
 	}
-	return nil, err
+	return s.reach.get(func() (why, err error) { return s.from.Reach(ctx, a.Unit, s.unit) })
 }
 
 // AgentOf says what of the agent follows from a look at it.

@@ -128,5 +128,8 @@ func surveyOf(t *testing.T, c counted) (s *Survey, root string) {
 	return New(Sources{
 		StateFiles: c, Place: c, Configuration: c, Updater: c, Fits: c, Store: versions.NewStore(paths.Versions()), Processes: processes, Paths: paths, Now: time.Now,
 		Connect: func(context.Context) (Manager, error) { return c, c.read("connect") },
+		Reach: func(context.Context, systemd.Unit, host.AskUnit) (why, err error) {
+			return nil, c.read("reach")
+		},
 	}), root
 }

@@ -76,8 +76,10 @@ type Consistency interface {
 
 // Sources are where a survey reads.
 type Sources struct {
-	StateFiles    StateFiles
-	Connect       func(context.Context) (Manager, error)
+	StateFiles StateFiles
+	Connect    func(context.Context) (Manager, error)
+	// Reach says which file that the agent needs is closed to the user of its unit; err is why that cannot be told.
+	Reach         func(context.Context, systemd.Unit, host.AskUnit) (why, err error)
 	Place         Place
 	Configuration Configuration
 	Updater       Updater
@@ -109,6 +111,7 @@ type Survey struct {
 	links      part[[]string]
 	starts     part[error]
 	nextStart  part[error]
+	reach      part[error]
 	own        part[Own]
 	rescuer    part[string]
 	fits       part[error]

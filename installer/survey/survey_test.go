@@ -113,7 +113,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	want := map[string]int{}
 	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "servers", "links", "starts", "next start", "database there",
 		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
-		systemd.StartOfUnits} {
+		systemd.StartOfUnits, "reach"} {
 		want[source] = 1
 	}
 	if !maps.Equal(c.reads, want) {
@@ -143,6 +143,7 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"next start", fmt.Errorf("look at the program: %w", fs.ErrPermission), []string{"next start", "starts"}},
 		{"tbot.service", broken, []string{"starts again"}},
 		{"database there", fmt.Errorf("look at the database: %w", fs.ErrPermission), []string{"starts"}},
+		{"reach", broken, []string{"needs"}},
 		{"pair", broken, []string{"pair"}},
 		{"ended", broken, []string{"fits"}},
 		{"configuration", broken, []string{"configuration"}},

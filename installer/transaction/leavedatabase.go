@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"teleport-update/backup"
-	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -86,7 +85,7 @@ func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) 
 	}
 	why := m.checkStartsAgain(ctx, sight, database)
 	if why == nil {
-		why = host.CheckNeeds(ctx, sight.Unit, agent.Unit)
+		why = checkNeeds(ctx, m, agent, sight)
 	}
 	if why != nil {
 		err = failure.Unchanged("the agent runs, and would not start again after the uninstall: %w", why).

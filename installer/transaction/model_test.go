@@ -66,6 +66,7 @@ type model struct {
 	timers        func(verb, name string) // told of each start and stop of one
 
 	ties     systemd.Ties
+	user     string          // User=
 	frozenBy string          // a unit
 	drains   time.Duration   // TimeoutStopSec=
 	blockers []string        // units whose jobs keep those of the agent waiting

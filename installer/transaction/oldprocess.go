@@ -26,7 +26,7 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	if err != nil {
 		return err
 	}
-	if err := host.CheckNeeds(ctx, sight.Unit, t.agent.Unit); err != nil {
+	if err := checkNeeds(ctx, t.m, t.agent, sight); err != nil {
 		return err
 	}
 	if !t.j.Database.Taken {
@@ -49,6 +49,23 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 		return &failure.RefusedError{Err: fmt.Errorf("the agent's database is not where it was: %w", err)}
 	}
 	return nil
+}
+
+// checkNeeds says which unit that the agent's unit needs, or which file that is closed to the agent's user, keeps it from starting again.
+func checkNeeds(ctx context.Context, m *Machine, agent Agent, sight Sight) error {
+	if err := host.CheckNeeds(ctx, sight.Unit, agent.Unit); err != nil {
+		return err
+	}
+	return checkReach(ctx, m, agent, sight)
+}
+
+// checkReach is the part of checkNeeds about files. programs are those that the unit is to start beside its own. Who cannot tell goes on.
+func checkReach(ctx context.Context, m *Machine, agent Agent, sight Sight, programs ...string) error {
+	why, err := host.CheckReach(ctx, m.Host, sight.Unit, agent.Unit, programs...)
+	if err != nil {
+		m.Host.Log.Debug("it cannot be told whether the agent's user may use all that the agent needs", "error", err)
+	}
+	return why
 }
 
 // checkStartsAgain is CheckCanStart for an agent of which no backup tells where its database is:

@@ -34,6 +34,8 @@ func preflightChecks() []preflightCheck {
 		{name: "the database is whole", needs: Change | Deep | exchanges, check: databaseWhole},
 		{name: "the agent starts again", needs: Change | running, check: startsAgain, leaves: true,
 			sentence: "the agent, which runs, would not start again as it is: %[1]w"},
+		{name: "files are open to the agent's user", needs: Change | wanted, check: filesOpen, leaves: true,
+			sentence: "a version could not be started: %[1]w"},
 		{name: "the database is there", needs: Change, check: databaseThere},
 		{name: "room for the database", needs: Change | Now | onDisk, check: roomForDatabase},
 		{name: "the database is held", needs: Change | Now, check: databaseHeld},
@@ -160,6 +162,16 @@ func startsAgain(p *Preflight, ctx context.Context) error {
 		return err
 	}
 	return host.CheckNeeds(ctx, p.Sight.Unit, p.t.agent.Unit)
+}
+
+// filesOpen: no version starts whose user may not use the agent's files, nor is one to be blamed for that. An agent that
+// serves has them open, and one that fails may fail for them.
+func filesOpen(p *Preflight, ctx context.Context) error {
+	var programs []string
+	if p.holds()&onDisk != 0 {
+		programs = append(programs, p.Tree.Binary(host.AgentName))
+	}
+	return checkReach(ctx, p.t.m, p.t.agent, p.Sight, programs...)
 }
 
 // databaseThere refuses to take a database that is missing for one that never was: its file system may not be mounted. There would

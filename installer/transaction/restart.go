@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"teleport-update/health"
-	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -56,7 +55,7 @@ func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Ag
 	if sight.Running() {
 		err := m.checkStartsAgain(ctx, sight, "")
 		if err == nil {
-			err = host.CheckNeeds(ctx, sight.Unit, agent.Unit)
+			err = checkNeeds(ctx, m, agent, sight)
 		}
 		if err != nil {
 			return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err)

@@ -1,0 +1,148 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/asuser"
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+// reachLimit is for how long a file system, or the host's directory of users, is waited for.
+const reachLimit = 5 * time.Second
+
+// CheckReach says what is closed to the user of the agent's unit that its next process needs: its program, its configuration or
+// its database. The process that runs has all of them open, and shows nothing. why is a *failure.RefusedError, or nil if nothing
+// is known to be closed; err is why that cannot be told. programs are those that the unit is to start beside its own. It
+// starts child processes only if a mode closes something.
+func CheckReach(ctx context.Context, h *Host, u systemd.Unit, ask AskUnit, programs ...string) (why, err error) {
+	if u.LoadState != "loaded" || u.HasRoot() {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, reachLimit, errors.New("nothing answers"))
+	defer cancel()
+	account, err := accountOf(ctx, u)
+	if err != nil || account.UID == 0 {
+		return nil, nil // that nobody knows the user is another check's
+	}
+	for _, need := range needsOf(h, u, programs) {
+		barrier, failed := account.Barred(ctx, need.path, need.to)
+		switch {
+		case errors.Is(failed, fs.ErrNotExist), errors.Is(failed, unix.ENOTDIR):
+			continue // what is missing is another check's
+		case failed != nil:
+			err = failed
+			continue
+		case barrier == nil, !u.Forbids(barrier.Path, barrier.UID == account.UID):
+			continue
+		}
+		if service, err := startsFirst(ctx, u, ask); service != "" || err != nil {
+			return nil, err
+		}
+		return closedTo(u, account, need, barrier), nil
+	}
+	return nil, err
+}
+
+// accountOf is the user that a unit's processes have, with its groups.
+func accountOf(ctx context.Context, u systemd.Unit) (asuser.Account, error) {
+	own, more := "", []string(nil)
+	for _, setting := range u.Ties.Startup.Groups {
+		name, group, _ := strings.Cut(setting, "=")
+		if name == "Group" {
+			own = group
+		} else {
+			more = append(more, group)
+		}
+	}
+	return asuser.Find(ctx, u.User, own, more)
+}
+
+// A need is what the agent's next process does with a file.
+type need struct {
+	path string
+	to   asuser.Right
+	does string // with the file, as a sentence has it
+	give string // the path from which on the agent's user has to have all; empty: nothing has to be its own
+}
+
+// needsOf are those of an agent. Of a unit that starts a script of somebody's, nobody knows as whom the agent runs.
+func needsOf(h *Host, u systemd.Unit, programs []string) (all []need) {
+	for _, program := range append([]string{u.ExecStart}, programs...) {
+		if program != "" {
+			all = append(all, need{path: program, to: asuser.Execute, does: "execute"})
+		}
+	}
+	if filepath.Base(u.ExecStart) != AgentName || h.LooksElsewhere(u) {
+		return all
+	}
+	if places, err := h.AgentPlaces(); err == nil {
+		all = append(all, need{path: places.Config, to: asuser.Read, does: "read", give: places.Config})
+	}
+	database, err := h.Database()
+	if err != nil {
+		return all
+	}
+	folder := filepath.Dir(database)
+	data := filepath.Dir(folder)
+	all = append(all, need{path: folder, to: asuser.Write | asuser.Execute, does: "write in", give: data})
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		all = append(all, need{path: database + suffix, to: asuser.Read | asuser.Write, does: "write", give: data})
+	}
+	return all
+}
+
+// startsFirst is a service that systemd starts before the unit, and that does not run: it may open what is closed, each time.
+func startsFirst(ctx context.Context, u systemd.Unit, ask AskUnit) (string, error) {
+	for _, name := range u.Ties.Startup.Services {
+		service, err := ask(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if service.LoadState == "loaded" && service.ActiveState != "active" {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// closedTo says what keeps the agent's user from what the next process needs, and how to open it.
+func closedTo(u systemd.Unit, account asuser.Account, n need, b *asuser.Barrier) error {
+	advice := fmt.Sprintf("`%s` opens it, and `namei -l %s` shows the way", opens(account, n, b), n.path)
+	if b.Misled {
+		advice = fmt.Sprintf("look at the way with `namei -l %s`, and put back what belongs there: others than root can change where it leads",
+			n.path)
+	}
+	return failure.Refuse("%s would not start again, for its user %s may not %s %s: %s has mode %v and belongs to %s; %s", u.Name,
+		account.Name, n.does, n.path, b.Path, b.Mode, nameOf(b.UID), advice)
+}
+
+// opens is the command that opens a barrier: the least that helps, and nothing that opens the agent's own files to everybody. It follows
+// no link that the agent's user puts there before somebody types it.
+func opens(account asuser.Account, n need, b *asuser.Barrier) string {
+	letter := map[asuser.Right]string{asuser.Execute: "x", asuser.Write: "w", asuser.Read: "r"}[b.Lacks]
+	real, err := filepath.EvalSymlinks(n.give)
+	own := n.give != "" && err == nil && (b.Path == real || strings.HasPrefix(b.Path, real+"/"))
+	if own && b.Class == "o" {
+		return fmt.Sprintf("chown -h %s %s", account.Name, b.Path)
+	}
+	return fmt.Sprintf("chmod %s+%s %s", b.Class, letter, b.Path)
+}
+
+func nameOf(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if known, err := user.LookupId(id); err == nil {
+		return known.Username
+	}
+	return id
+}
