@@ -35,7 +35,7 @@ func OneAtATime() Sweep {
 // Before has each act happen before a transaction begins, which is then interrupted at
 // each of its moments, or not at all.
 func Before() Sweep {
-	return Sweep{name: "acts before a transaction", all: beforeCombinations(), some: 60, varies: true, hosts: [2]int{8, 0}}
+	return Sweep{name: "acts before a transaction", all: beforeCombinations(), some: 60, varies: true, hosts: [2]int{7, 2}}
 }
 
 // InPairs has two acts happen to a host, each of them before the transaction or in it.

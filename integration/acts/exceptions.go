@@ -21,6 +21,7 @@ const (
 	// If updates.yaml was emptied by another act, this comes before all else.
 	unhealthy = `is not healthy either|is not undone|was cut off|the agent of version \S+ (fails|crashes)|the agent is enabled at boot and does not run|updates\.yaml: the file is empty`
 	notThere  = "the agent's data are not there"
+	shutOut   = "no agent starts whose user may not use its files"
 )
 
 // exceptions are by the name of the action, whoever does it.
@@ -74,6 +75,11 @@ var exceptions = map[string]exception{
 	"the agent is disabled":                                {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
 	"the journal may be written by everybody":              {why: "nothing is undone by a journal that others may have written", says: `journal\.json may be written by others`},
 	"a write transaction on the database is open":          {why: "no agent starts that may not write", says: unhealthy},
+	"the link folder is closed":                            {why: shutOut, says: `may not execute|` + unhealthy},
+	"the programs are closed":                              {why: shutOut, says: `may not execute|` + unhealthy},
+	"a folder above the data is closed":                    {why: shutOut, says: `may not write|` + unhealthy},
+	"teleport.yaml is closed":                              {why: shutOut, says: `may not read|` + unhealthy},
+	"the database is closed":                               {why: shutOut, says: `may not write|` + unhealthy},
 	"a read transaction on the database is open":           {why: "no database takes the place of one that a process reads", says: `is open in another process`},
 }
 
@@ -109,8 +115,6 @@ func (r *trial) excuse(status string) (x exception, excused, isSaid bool) {
 // open are combinations that fail as yet: they are counted apart, and go from this
 // table once what they found is mended. Each is a pattern of a combination's name.
 var open = []struct{ name, why string }{
-	{`before: the link folder is closed .*the data are read-only|the data are read-only .*before: the link folder is closed`,
-		"the reload reaches nobody, and what the old process wrote until it died on its data is lost to the restore"},
 }
 
 func openBecause(name string) (why string) {

@@ -37,7 +37,8 @@ var keepFromStarting = []string{
 	"the group is not there", "another group is not there", "a folder is no mount", "a unit that the agent requires is not there",
 	"a unit that has to run does not", "the agent's unit is wrong", "a condition does not hold that nobody has read",
 	"the user is not there, and nobody has read that", "a folder to write has gone", "a folder that is bound has gone",
-	"a credential has gone", "a command before has gone",
+	"a credential has gone", "a command before has gone", "the link folder is closed", "the programs are closed",
+	"a folder above the data is closed", "teleport.yaml is closed", "the database is closed",
 }
 
 // facts are what an observer derives. A state that is not listed is allowed, so is unknown:

@@ -213,6 +213,7 @@ systemctl stop 'other-*' teleport-update.service 'teleport-update-switch-*' 2>/d
 systemctl thaw teleport.service 2>/dev/null || :
 while m=$(awk '{print $2}' /proc/mounts | grep -E "^(/var/lib/teleport|$PROGRAMS|/usr/local)(/|$)" | tail -1); [ -n "$m" ]; do umount -l "$m"; done
 chattr -f -i $UNIT $LINKS $PROGRAMS $PROGRAMS/* || :
+chmod 755 /srv
 systemctl kill --signal=KILL teleport.service 2>/dev/null || :
 systemctl stop teleport.service || :
 while grep -q " /srv/agent " /proc/mounts; do umount -l /srv/agent; done

@@ -16,15 +16,14 @@ func withLayouts() []action {
 		return fill(`mv P $ASIDE/A; systemctl daemon-reload`, "P", path),
 			fill(`[ ! -e $ASIDE/A ] || { mkdir -p P; cp -an $ASIDE/A/. P/; }; systemctl daemon-reload; systemctl start teleport teleport-update.timer || :`, "P", path)
 	}
+	all := closedToTheAgentsUser()
 	unitsGone, unitsBack := aside("/usr/local/lib/systemd/system")
 	linksGone, linksBack := aside("$LINKS")
 	programsGone, programsBack := aside("$PROGRAMS")
-	return []action{
+	return append(all, []action{
 		{name: "the links are copies of the programs", on: "links", before: each + `rm $LINKS/$l; cp $p $LINKS/$l; done`, undo: ":"},
 		{name: "the agent runs a copy of its program", on: "links", before: stop + each + `rm $LINKS/$l; cp $p $LINKS/$l; done; ` + startsAgain, undo: ":"},
 		{name: "the links are relative", on: "links", before: each + `ln -sfn ../../..$p $LINKS/$l; done`, undo: ":"},
-		{name: "the link folder is closed", on: "$LINKS", before: `chmod 700 $LINKS`, undo: `chmod 755 $LINKS; systemctl start teleport || :`},
-		{name: "the programs are closed", on: "$PROGRAMS", before: `chmod 700 $PROGRAMS`, undo: `chmod 755 $PROGRAMS; systemctl start teleport || :`},
 		{name: "the database's folder is a link", on: "proc", before: moved(`$DATA/proc`), undo: ":"},
 		{name: "the programs' folder is a link", on: "$PROGRAMS", before: moved(`$PROGRAMS`), undo: ":"},
 		{name: "the store is a link", on: "store", before: moved(`$STORE`), undo: ":"},
@@ -39,5 +38,30 @@ func withLayouts() []action {
 		{name: "the agent is wanted by what is not there", on: "/etc/systemd/system/multi-user.target.wants/teleport.service",
 			before: `ln -sfn /nonexistent/teleport.service /etc/systemd/system/multi-user.target.wants/teleport.service; systemctl daemon-reload`,
 			undo:   `systemctl --quiet reenable teleport || :; systemctl start teleport || :`},
+	}...)
+}
+
+// closedToTheAgentsUser has root close what the agent's next process needs, of an agent with a user of its own. The process that runs
+// has all of it open.
+func closedToTheAgentsUser() (all []action) {
+	const (
+		rootsAlone = `cp -a --attributes-only P $ASIDE/mode; chown root: P; chmod 600 P`
+		opened     = `[ ! -e P ] || { chown --reference=$ASIDE/mode P; chmod --reference=$ASIDE/mode P; }; `
+	)
+	for _, c := range []struct {
+		name, on, before, undo string
+		live                   bool
+	}{
+		{name: "the link folder is closed", on: "$LINKS", before: `chmod 700 P`, undo: `chmod 755 P; `},
+		{name: "the programs are closed", on: "$PROGRAMS", before: `chmod 700 P`, undo: `chmod 755 P; `},
+		// A boot opens it (systemd's home.conf of tmpfiles).
+		{name: "a folder above the data is closed", on: "/srv", before: `chmod 700 P`, undo: `chmod 755 P; `, live: true},
+		{name: "teleport.yaml is closed", on: "/etc/teleport.yaml", before: rootsAlone, undo: opened},
+		// As root's own sqlite3 leaves it that writes a dump back.
+		{name: "the database is closed", on: "$DATA/proc/sqlite.db", before: rootsAlone + `; [ ! -e P-wal ] || { chown root: P-wal; chmod 600 P-wal; }`,
+			undo: opened + `for f in P-wal P-shm; do [ ! -e $f ] || chown --reference=P $f; done; `},
+	} {
+		all = append(all, action{name: c.name, on: c.on, own: true, live: c.live, before: fill(c.before, "P", c.on), undo: fill(c.undo, "P", c.on) + `systemctl start teleport || :`})
 	}
+	return all
 }
