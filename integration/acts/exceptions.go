@@ -114,8 +114,7 @@ func (r *trial) excuse(status string) (x exception, excused, isSaid bool) {
 
 // open are combinations that fail as yet: they are counted apart, and go from this
 // table once what they found is mended. Each is a pattern of a combination's name.
-var open = []struct{ name, why string }{
-}
+var open = []struct{ name, why string }{}
 
 func openBecause(name string) (why string) {
 	for _, o := range open {
