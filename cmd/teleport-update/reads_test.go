@@ -61,8 +61,9 @@ var looks = []look{
 		"cmd/teleport-update/image.go imageCommand": "is another look: into an image",
 	}},
 	{"looks at the agent for a check", []string{"Sight"}, "", 1, map[string]string{
-		"installer/transaction/pair.go CheckPair":    "is told by its caller, as the survey",
-		"installer/transaction/pair.go RecordSchema": "goes on after repairs under the update lock",
+		"installer/transaction/pair.go CheckPair":         "is told by its caller, as the survey",
+		"installer/transaction/pair.go RecordSchema":      "goes on after repairs under the update lock",
+		"installer/transaction/retain.go mayHaveDatabase": "asks before a version is removed that is newer than the active one",
 	}},
 	{"reads the schema of the agent's database", []string{"Schema"}, "", 1, map[string]string{
 		"installer/survey.go Schema":                           "is the survey's",

@@ -104,23 +104,30 @@ func unlikeTables(c state.Config) string {
 		"so another version may have changed them since", c.Active().Short())
 }
 
-// bringsBack advises to run the version that changed the tables. It is named if only one version on disk can be it: one
-// that is newer than the active version, and has not failed.
+// bringsBack advises to run the version that changed the tables. It is named if only one version on disk can be it.
 func bringsBack(m *Machine, c state.Config) string {
-	var may []string
-	entries, err := m.Host.Store.List()
-	for _, e := range entries {
-		newer := e.Kind == versions.Complete && version.Compare(e.Release.Version, c.Spec.ActiveVersion) > 0
-		if newer && sameEdition(e.Release, c.Active()) && c.Status.FailureOf(e.Release) == nil {
-			may = append(may, e.Release.Version)
-		}
-	}
 	name := ""
-	if err == nil && len(may) == 1 {
-		name = may[0]
+	if may := mayHaveChanged(m, c); len(may) == 1 {
+		name = may[0].Version
 	}
 	return fmt.Sprintf("`teleport-update pin %s` brings back the version that changed the tables, which goes on with them, "+
 		"or set the cluster to it", orVersion(name))
+}
+
+// mayHaveChanged are the versions on disk that may have changed the agent's tables since the active version ran: those that are
+// newer, and have not failed.
+func mayHaveChanged(m *Machine, c state.Config) (newer []version.Release) {
+	entries, err := m.Host.Store.List()
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		isNewer := e.Kind == versions.Complete && version.Compare(e.Release.Version, c.Spec.ActiveVersion) > 0
+		if isNewer && sameEdition(e.Release, c.Active()) && c.Status.FailureOf(e.Release) == nil {
+			newer = append(newer, e.Release)
+		}
+	}
+	return newer
 }
 
 // sameEdition reports whether two releases are of one edition, as far as that is known.

@@ -102,6 +102,7 @@ func TestAChangeIsRefusedOverAProgramThatWouldComeBack(t *testing.T) {
 func TestAVersionWhoseDatabaseItMayBeStays(t *testing.T) {
 	m := yesterdaysLinks(t, holds)
 	m.ends()
+	m.launch() // of a program that cannot read the database
 	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
 	for _, noted := range []string{c.Status.ActiveSchema, ""} {

@@ -16,22 +16,19 @@ import (
 // look like one that did not.
 func (m *Machine) Retain(ctx context.Context, c state.Config) { m.retain(ctx, c, m.Needed(c)) }
 
-// mayHaveDatabase are the versions of which one may be the only program that can read the agent's database: newer ones than the
-// active version, where records of yesterday name that, and the tables are not known to be what it was proven with.
-func mayHaveDatabase(ctx context.Context, m *Machine, c state.Config) (newer []version.Release) {
-	entries, err := m.Host.Store.List()
-	if err != nil {
-		return nil // nothing is removed then
-	}
-	for _, e := range entries {
-		if e.Kind == versions.Complete && version.Compare(e.Release.Version, c.Spec.ActiveVersion) > 0 {
-			newer = append(newer, e.Release)
-		}
-	}
+// mayHaveDatabase are the versions of which one may be the only program that can read the agent's database: records of yesterday
+// name an older one, and the tables are not what that was proven with. Where none are noted, it has the database if it runs.
+func mayHaveDatabase(ctx context.Context, m *Machine, c state.Config) []version.Release {
+	newer := mayHaveChanged(m, c)
 	if len(newer) == 0 {
 		return nil
 	}
-	if now, err := m.Schema(ctx); err == nil && (now == "" || now == c.Status.ActiveSchema) {
+	if c.Status.ActiveSchema == "" {
+		sight, err := m.Sight(ctx)
+		if err == nil && sight.State != state.AgentFailing && sight.NRestarts == 0 {
+			return nil
+		}
+	} else if now, err := m.Schema(ctx); err == nil && (now == "" || now == c.Status.ActiveSchema) {
 		return nil
 	}
 	m.Host.Log.Info("newer versions stay, for the agent's database may be of one of them", "active", c.Spec.ActiveVersion)
