@@ -244,9 +244,12 @@ func (r *trial) unproven() bool {
 // start it.
 func (r *trial) unwatched() bool {
 	return fails(r.to) && slices.ContainsFunc(r.all(), func(a action) bool {
-		return a.plainName() == "the agent is stopped" || r.boots && slices.Contains(keepFromStarting, a.plainName())
+		return a.plainName() == "the agent is stopped" || r.boots && slices.Contains(slices.Concat(keepFromStarting, keepDown), a.plainName())
 	})
 }
+
+// keepDown are what people want so that a boot starts no agent.
+var keepDown = []string{"the agent is disabled", "the agent is masked", "presets disable everything"}
 
 // keptRows says which rows are gone that must be there.
 func (r *trial) keptRows(s sight) (problems []string) {
