@@ -29,34 +29,54 @@ func leadBack(h *host.Host, j *state.Journal, sight Sight, from versions.Tree) (
 
 // runsApart is the version of the store that serves where that is not the active one: records of yesterday came back under it.
 func runsApart(h *host.Host, sight Sight, active version.Release) (runs versions.Tree, ok bool) {
+	r, apart := servesApart(h, sight, active)
+	if !apart {
+		return runs, false
+	}
+	runs, ok, err := h.Store.Lookup(r)
+	return runs, ok && err == nil
+}
+
+// servesApart is runsApart, also if the version is not whole on disk any more.
+func servesApart(h *host.Host, sight Sight, active version.Release) (serves version.Release, apart bool) {
 	for _, p := range sight.serving() {
 		r, ours := h.Store.ReleaseOf(p.Exe)
 		switch {
 		case !ours:
 		case r.Version == active.Version && sameEdition(r, active):
-			return runs, false
-		case !ok:
-			tree, whole, err := h.Store.Lookup(r)
-			if ok = whole && err == nil; ok {
-				runs = tree
-			}
+			return r, false
+		case !apart:
+			serves, apart = r, true
 		}
 	}
-	return runs, ok
+	return serves, apart
 }
 
-// runningLinked refuses a change where a file is in the place of the agent's link that is another program than the one that runs: an
-// undoing would put the file back.
+// runningLinked refuses a change that could not be undone: another version than the active one runs, and the agent's link would be led to
+// another program again, for that is a file of its own, or the version that runs is not whole on disk.
 func runningLinked(h *host.Host, sight Sight, active version.Release) error {
+	r, apart := servesApart(h, sight, active)
+	if !apart {
+		return nil
+	}
 	link := filepath.Join(h.Paths.LinkDir, host.AgentName)
-	runs, apart := runsApart(h, sight, active)
+	program, _ := filepath.EvalSymlinks(link)
+	if led, ours := h.Store.ReleaseOf(program); ours && led.Version == r.Version && sameEdition(led, r) {
+		return nil
+	}
+	const why = "if the change had to be undone, the agent would not start again on its database"
+	runs, whole := runsApart(h, sight, active)
+	if !whole {
+		return failure.Refuse("the agent runs version %s, which is not whole on disk, and %s leads to another program: %s; "+
+			"`teleport-update pin %s` takes over the version that runs, or set the cluster to it", r.Short(), link, why, r.Version)
+	}
 	info, err := os.Lstat(link)
-	if !apart || err != nil || !info.Mode().IsRegular() {
+	if err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
 	if same, err := host.SameContent(runs.Binary(host.AgentName), link); same || err != nil {
 		return err
 	}
-	return failure.Refuse("%s is a program of its own, and the agent runs version %s: if the change had to be undone, the agent would not "+
-		"start again on its database; move the file away, and run the command again", link, runs.Release.Short())
+	return failure.Refuse("%s is a program of its own, and the agent runs version %s: %s; move the file away, and run the command again", link,
+		r.Short(), why)
 }

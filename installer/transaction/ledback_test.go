@@ -98,6 +98,25 @@ func TestAChangeIsRefusedOverAProgramThatWouldComeBack(t *testing.T) {
 	}
 }
 
+// The record of the version that runs is gone, too: an undoing could not lead the link there. To take that version over is possible, for
+// it comes to the disk before.
+func TestAChangeIsRefusedWhereWhatRunsIsNotWhole(t *testing.T) {
+	m := yesterdaysLinks(t, dies)
+	must(t, os.Remove(filepath.Join(m.Host.Paths.Versions(), "2.0.0", "manifest")))
+	m.to = version.Release{Version: "3.0.0", Edition: version.OSS}
+	before := m.main
+	err := m.transact(t.Context(), m.request(Update))
+	if err == nil || !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "`teleport-update pin 2.0.0`") || m.main != before {
+		t.Fatalf("it ends with %v; want it refused, and the agent as it was", err)
+	}
+	m.release("2.0.0")
+	m.to.Version = "2.0.0"
+	must(t, m.transact(t.Context(), m.request(Pin)))
+	if bad := m.closed(); bad != nil {
+		t.Error(bad)
+	}
+}
+
 // The active version of the records of yesterday cannot read the database: the version that can is not removed.
 func TestAVersionWhoseDatabaseItMayBeStays(t *testing.T) {
 	m := yesterdaysLinks(t, holds)

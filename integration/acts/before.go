@@ -238,12 +238,13 @@ func fromCopies() []action {
 	// An older updater, and the first enable, leave no history.
 	const records = `rm -f $STORE/history.json; cp -a $YESTERDAY/updates.yaml $YESTERDAY/history.json $STORE/ 2>/dev/null || cp -a $YESTERDAY/updates.yaml $STORE/
 		`
+	const links = `for l in teleport tsh tctl tbot; do ln -sfn $PROGRAMS/$OLD/bin/$l $LINKS/$l; done`
+	// An agent that died of it comes back with the version whose database it has.
+	const back = `systemctl --quiet is-active teleport || { $UPDATER pin 1.1.0; $UPDATER unpin; systemctl reset-failed teleport; systemctl restart teleport; }`
 	return []action{
 		{name: "the records of yesterday", on: "store", yesterday: true, before: records, undo: ":"},
-		{name: "the records and links of yesterday", on: "store", yesterday: true,
-			before: records + `for l in teleport tsh tctl tbot; do ln -sfn $PROGRAMS/$OLD/bin/$l $LINKS/$l; done`,
-			undo: `systemctl --quiet is-active teleport || { for l in teleport tsh tctl tbot; do ln -sfn $PROGRAMS/1.1.0/bin/$l $LINKS/$l; done
-				systemctl reset-failed teleport; systemctl restart teleport; }`},
+		{name: "the records and links of yesterday", on: "store", yesterday: true, before: records + links, undo: back},
+		{name: "the store and links of yesterday", on: "store", yesterday: true, before: `rm -rf $STORE; cp -a $YESTERDAY $STORE; ` + links, undo: back},
 		{name: "a store of yesterday", on: "store", yesterday: true, before: `rm -rf $STORE; cp -a $YESTERDAY $STORE`, undo: ":"},
 		{name: "updates.yaml of yesterday", on: "store", yesterday: true, before: `cp -a $YESTERDAY/updates.yaml $STORE/updates.yaml`, undo: ":"},
 		{name: "links to a newer agent that was restarted", on: "links", elsewhere: "/opt/other", before: byHand + `systemctl stop teleport; ` + startsAgain, undo: ":"},

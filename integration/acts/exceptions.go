@@ -70,6 +70,7 @@ var exceptions = map[string]exception{
 	"the programs may not be executed":                     {why: "no agent starts from there", says: `noexec|cannot be executed|` + unhealthy},
 	"the agent is stopped":                                 {why: "somebody wants it so", says: `stopped it|does not run, and nothing starts it|` + unhealthy},
 	"the records and links of yesterday":                   {why: "a boot starts what the link leads to, which cannot read the database", says: unhealthy},
+	"the store and links of yesterday":                     {why: "a boot starts what the link leads to, which cannot read the database", says: unhealthy},
 	"the agent's processes stand still":                    {why: "who was stopped by a signal goes on by another", says: unhealthy},
 	"presets disable everything":                           {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
 	"the agent is disabled":                                {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
