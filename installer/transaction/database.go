@@ -216,19 +216,6 @@ func (r Request) wayOut() string {
 	return mend
 }
 
-// insisting is the command by which a person makes the change although something is wrong with the database.
-func (r Request) insisting() string {
-	switch r.Kind {
-	case Rollback:
-		return "rollback " + r.To.Version + " --force"
-	case Pin:
-		return "pin " + r.To.Version + " --allow-downgrade"
-	case Enable:
-		return "enable --allow-downgrade"
-	}
-	return "update --now --skip-backup"
-}
-
 // proxyOf names the cluster of a database: the configured one, or the agent's
 // own.
 func (m *Machine) proxyOf(spec state.Spec) string {

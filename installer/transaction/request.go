@@ -129,3 +129,16 @@ func (m *Machine) overtaken(err error) error {
 func (r checked) spec() state.Spec {
 	return *cmp.Or(r.Spec, &r.config.Spec)
 }
+
+// insisting is the command by which a person makes the change although something is wrong with the database.
+func (r Request) insisting() string {
+	switch r.Kind {
+	case Rollback:
+		return "rollback " + r.To.Version + " --force"
+	case Pin:
+		return "pin " + r.To.Version + " --allow-downgrade"
+	case Enable:
+		return "enable --allow-downgrade"
+	}
+	return "update --now --skip-backup"
+}
