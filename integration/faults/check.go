@@ -228,7 +228,7 @@ func (s *Stage) Converged() []string {
 // rows.
 func volatile(path string) bool {
 	switch filepath.Base(path) {
-	case "update.lock", "fetch.lock", "updates.yaml", "find.json", "history.json", "update_config.yaml", "backup.yaml", "sqlite.db", "sqlite.db-wal", "sqlite.db-shm":
+	case "update.lock", "fetch.lock", "updates.yaml", "find.json", "history.json", "update_config.yaml", "backup.yaml", "settled", "sqlite.db", "sqlite.db-wal", "sqlite.db-shm":
 		return true
 	}
 	return false

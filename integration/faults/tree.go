@@ -85,7 +85,7 @@ func readEntry(path string) (entry, error) {
 func diff(want, got []entry) []string {
 	except := func(path string) bool {
 		base := filepath.Base(path)
-		return strings.HasSuffix(path, "-wal") || strings.HasSuffix(path, "-shm") || base == "find.json" || base == "history.json" || base == "update_config.yaml"
+		return strings.HasSuffix(path, "-wal") || strings.HasSuffix(path, "-shm") || base == "find.json" || base == "history.json" || base == "update_config.yaml" || base == "settled"
 	}
 	var lines []string
 	have := make(map[string]entry, len(got))

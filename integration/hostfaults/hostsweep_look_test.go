@@ -166,7 +166,7 @@ func (w *sweptHost) leftovers() (problems []string) {
 			problems = append(problems, err.Error())
 		}
 		for _, name := range names {
-			if name != "sqlite.db" && name != "backup.yaml" {
+			if !slices.Contains([]string{"sqlite.db", "backup.yaml", "settled"}, name) {
 				problems = append(problems, fmt.Sprintf("%s is left in the backup of %s", name, v))
 			}
 		}

@@ -52,7 +52,7 @@ func slowSignatureCases() []hostile {
 			then(rw, r)
 		})
 	}
-	const slow = "the server sends it too slowly"
+	const slow = "the server sends" // it too slowly; or too little, to a slow machine
 	return []hostile{
 		{name: "a signature comes a byte at a time, within seconds", waits: true, code: done, becomes: "1.1.0", given: given,
 			serves: func(w *world) { w.signs(dripped(text, 20*time.Millisecond)) }},

@@ -231,6 +231,7 @@ func (r *recorder) put(path string) {
 		r.event("updater's units")
 	case strings.HasPrefix(path, r.h.journal()+".unreadable-"):
 		r.event("journal kept aside")
+	case version && filepath.Base(path) == "settled": // informs, as below: it counts where all that follows is lost
 	case version && strings.Contains(rest, "/backup/"), version && strings.HasPrefix(rest, "original/"):
 		r.event("put " + rest)
 	case version && !strings.Contains(rest, "/") && !informs(rest):
