@@ -82,7 +82,8 @@ func ownerByTables(ctx context.Context, m *Machine, sight Sight, c state.Config)
 	}
 	m.Host.Log.Warn("the agent is not seen to be healthy, and its database has other tables than the active version was proven with",
 		"active", c.Active().Short(), "noted", noted, "now", now)
-	return owner{another: true, unlike: true}, nil
+	// Where systemd does not run, nobody knows whether the agent is healthy: today's database is kept, and nothing is refused.
+	return owner{another: true, unlike: sight.State != state.AgentUnknown}, nil
 }
 
 // checkBack refuses to go back if only the tables tell whose the database is: a restore would take away what another version
