@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"teleport-update/health"
+	"teleport-update/installer/survey"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/webclient"
@@ -51,6 +52,8 @@ type Installer struct {
 	Jitter func(limit time.Duration) time.Duration // a random part of limit
 
 	HookLimit time.Duration // how long one hook may take
+
+	seen *survey.Survey // the last look of a run of update; nil if something was done since
 
 	asked atomic.Pointer[askedWith]
 }

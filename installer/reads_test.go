@@ -90,9 +90,14 @@ func TestAVerbReadsTheHostOnce(t *testing.T) {
 		}, 1, 1},
 		"uninstall": {func(ctx context.Context, w *world) error { return w.Uninstall(ctx, true) }, 1, 1},
 		"what each command ends with": {func(ctx context.Context, w *world) error {
+			w.seen = nil // of another program's run
 			w.Settle(ctx, "status")
 			return nil
 		}, 1, 1},
+		"update, and what it ends with": {func(ctx context.Context, w *world) error {
+			defer w.Settle(ctx, "update")
+			return w.Update(ctx, UpdateOptions{})
+		}, before + underLock + after + 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, looked := newWorld(t), 0

@@ -34,6 +34,11 @@ func (t *tick) waited() {
 	}
 }
 
+// over has Settle go on with the last look at the agent, if there was one since the run last waited.
+func (t *tick) over() {
+	t.i.seen, t.now = t.now, nil
+}
+
 // report has the find server hear how this host does.
 func (t *tick) report(ctx context.Context) {
 	if c, err := t.host().Config(); err == nil { // else others have said so

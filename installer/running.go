@@ -50,6 +50,7 @@ func (t *tick) startGivenUp(ctx context.Context) {
 		return
 	}
 	defer agent.Close()
+	defer t.waited()
 	t.i.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version",
 		c.Spec.ActiveVersion)
 	if err := agent.Start(ctx); err != nil {

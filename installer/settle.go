@@ -15,6 +15,11 @@ import (
 func (i *Installer) Settle(ctx context.Context, command string) {
 	now := i.survey()
 	defer now.Close()
+	if i.seen != nil {
+		now.Follow(i.seen)
+		i.seen.Close()
+		i.seen = nil
+	}
 	var added *state.Ended
 	if c, err := now.Config(); err == nil && i.storeIsOurs() {
 		added = i.chronicle().addEnded(c, command)

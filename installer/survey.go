@@ -24,14 +24,15 @@ func (i *Installer) surveyToChange() *survey.Survey { return i.surveyWithin(0) }
 const lookPatience = 3 * time.Second
 
 func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
+	look := host.ForOneLook(i.Machine.Host)
 	return survey.New(survey.Sources{
 		Patience:   patience,
-		StateFiles: stateFiles{i}, Place: i.Machine.Host, Configuration: host.ConfigurationOn(i.Machine.Host),
-		Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
+		StateFiles: stateFiles{i}, Place: look, Configuration: host.ConfigurationOn(look),
+		Updater: updater{i, look}, Fits: consistency{i}, Store: i.Machine.Host.Store,
 		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 		Reach: func(ctx context.Context, u systemd.Unit, ask host.AskUnit) (why, err error) {
-			return host.CheckReach(ctx, i.Machine.Host, u, ask)
+			return host.CheckReach(ctx, look, u, ask)
 		},
 	})
 }
@@ -52,12 +53,15 @@ func (c consistency) CheckPair(ctx context.Context, config state.Config, tree ve
 func (c consistency) Schema(ctx context.Context) (string, error) { return c.i.Machine.Schema(ctx) }
 
 // updater is the updater's own part of the host.
-type updater struct{ i *Installer }
+type updater struct {
+	i    *Installer
+	host *host.Host
+}
 
-func (u updater) OwnUnits() systemd.Units { return u.i.Machine.Host.OwnUnits() }
+func (u updater) OwnUnits() systemd.Units { return u.host.OwnUnits() }
 
 func (u updater) CheckRecovery(ctx context.Context, recovery systemd.Unit) *failure.Error {
-	return u.i.Machine.Host.CheckRecovery(ctx, recovery)
+	return u.host.CheckRecovery(ctx, recovery)
 }
 
 func (u updater) Rescuer(ctx context.Context) (program string, schema int, err error) {

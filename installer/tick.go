@@ -82,7 +82,7 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 
 // end notes how the run ended, and decides what it ends with.
 func (t *tick) end(ctx context.Context, err error) error {
-	defer t.waited()
+	defer t.over()
 	if t.i.Machine.Scheduled {
 		t.logReason(err)
 		err = t.judge(ctx, err)

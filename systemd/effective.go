@@ -84,14 +84,14 @@ func readService(name string, dirs []string, replace func(*settings)) (ServiceCo
 // readServiceFile reads a file of a unit. One that is masked says nothing, and what is no file, as a
 // folder of that name, is none to systemd either.
 func readServiceFile(path string) ([]byte, error) {
+	content, err := regular.Read(path, maxUnitFile, 0)
+	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); !unsuitable {
+		return content, err
+	}
 	if target, err := filepath.EvalSymlinks(path); err == nil && target == "/dev/null" {
 		return nil, nil
 	}
-	content, err := regular.Read(path, maxUnitFile, 0)
-	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable {
-		return nil, fs.ErrNotExist
-	}
-	return content, err
+	return nil, fs.ErrNotExist
 }
 
 // dropIns are the files that add to a unit, in the order in which systemd reads them. Of two with

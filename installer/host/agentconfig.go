@@ -194,8 +194,16 @@ func proxyOfAuth(auth string) string {
 // knows, and a guess would take the agent's database for absent.
 func (h *Host) AgentDataDir() (string, error) {
 	p, err := h.AgentPlaces()
-	if err != nil || p.DataDir != "" {
-		return p.DataDir, err
+	if err != nil {
+		return "", err
+	}
+	return p.dataDir(h.Paths.DataDir)
+}
+
+// dataDir is where an agent keeps its state whose unit leads it to these places; usual counts where nothing says.
+func (p Places) dataDir(usual string) (string, error) {
+	if p.DataDir != "" {
+		return p.DataDir, nil
 	}
 	agent, err := ReadAgentSettings(p.Config)
 	if err != nil {
@@ -205,14 +213,17 @@ func (h *Host) AgentDataDir() (string, error) {
 		return "", failure.Unchanged("%s names the data folder %q, which depends on the folder that the agent is started in", p.Config,
 			agent.DataDir).To("write the whole path there")
 	}
-	return cmp.Or(agent.DataDir, h.Paths.DataDir), nil
+	return cmp.Or(agent.DataDir, usual), nil
 }
 
 // Database is the agent's database file.
 func (h *Host) Database() (string, error) {
 	dir, err := h.AgentDataDir()
-	return filepath.Join(dir, "proc", "sqlite.db"), err
+	return databaseIn(dir), err
 }
+
+// databaseIn is the database file in an agent's data folder.
+func databaseIn(dataDir string) string { return filepath.Join(dataDir, "proc", "sqlite.db") }
 
 // ResolveProxy fills in proxy and group: what was said now, else what
 // updates.yaml says, else the agent's own configuration, if nobody but root can change it.

@@ -15,12 +15,33 @@ type AgentUnit struct {
 	paths state.Paths
 	own   systemd.Units
 	read  bool // systemd reads the folder of the unit
+	once  *commandOnce
+}
+
+// commandOnce is what the files of the agent's unit said when they were first asked for. It is for one goroutine.
+type commandOnce struct {
+	read    bool
+	command systemd.ServiceCommand
+	err     error
 }
 
 // AgentUnit returns the agent's unit.
-func (h *Host) AgentUnit() AgentUnit { return AgentUnit{h.Paths, h.OwnUnits(), h.systemdReads()} }
+func (h *Host) AgentUnit() AgentUnit {
+	return AgentUnit{h.Paths, h.OwnUnits(), h.systemdReads(), h.command}
+}
 
 func (a AgentUnit) command() (systemd.ServiceCommand, error) {
+	if a.once == nil {
+		return a.readCommand()
+	}
+	if !a.once.read {
+		a.once.read = true
+		a.once.command, a.once.err = a.readCommand()
+	}
+	return a.once.command, a.once.err
+}
+
+func (a AgentUnit) readCommand() (systemd.ServiceCommand, error) {
 	command, err := systemd.ReadService(a.paths.AgentUnit(), a.dirs())
 	if err != nil {
 		err = failure.Unchanged("see where the agent's unit leads it: %w", err).To("see that root can read the file")

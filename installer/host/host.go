@@ -39,6 +39,16 @@ type Host struct {
 	// TimerLater leaves the updater's own timer out until another updater is replaced: one
 	// of them is on at a time.
 	TimerLater bool
+
+	command *commandOnce // of the agent's unit; nil: it is read each time
+}
+
+// ForOneLook is the host for who looks at it once, as a survey does: the files of the agent's unit are read when they
+// are first asked for.
+func ForOneLook(h *Host) *Host {
+	once := *h
+	once.command = new(commandOnce)
+	return &once
 }
 
 // configDir is where units are enabled, and where administrators have their drop-ins.

@@ -42,9 +42,12 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 // else. A masked unit is another's to tell of.
 func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database string) error {
 	unmet, startup := u.Ties.Unmet(ctx), u.Ties.Startup.PreventsStart(ctx)
-	now, err := h.Database()
-	places, _ := h.AgentPlaces() // its error is that of Database
-	config := places.Config
+	places, err := h.AgentPlaces()
+	config, now := places.Config, ""
+	if err == nil {
+		now, err = places.dataDir(h.Paths.DataDir)
+		now = databaseIn(now)
+	}
 	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
 	switch {
 	case h.unreachable(u, database) != nil:

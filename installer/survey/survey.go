@@ -129,6 +129,15 @@ func New(from Sources) *Survey {
 	return &Survey{from: from, units: map[string]*part[systemd.Unit]{}, kept: map[version.Release]*part[bool]{}}
 }
 
+// Follow has a survey that has read nothing begin with the sight of the agent that another one had a moment ago, and go on with
+// its connection to systemd. Nothing may have been done to the agent since.
+func (s *Survey) Follow(before *Survey) {
+	if before.manager.err == nil && before.agent.read && before.agent.err == nil {
+		s.manager, s.agent = before.manager, before.agent
+		before.manager = part[Manager]{}
+	}
+}
+
 // Close ends the connection to systemd, if there is one.
 func (s *Survey) Close() {
 	if s.manager.value != nil {
