@@ -13,6 +13,9 @@ import (
 // Settle is for the end of a command that may have changed something: the history has
 // the transaction that was made, everybody may read how the host is, and hooks are run.
 func (i *Installer) Settle(ctx context.Context, command string) {
+	real := i.Machine.Host
+	i.Machine.Host = host.ForOneLook(real) // the survey, and what is asked beside it, read the agent's unit once
+	defer func() { i.Machine.Host = real }()
 	now := i.survey()
 	defer now.Close()
 	if i.seen != nil {

@@ -46,6 +46,9 @@ type Host struct {
 // ForOneLook is the host for who looks at it once, as a survey does: the files of the agent's unit are read when they
 // are first asked for.
 func ForOneLook(h *Host) *Host {
+	if h.command != nil {
+		return h
+	}
 	once := *h
 	once.command = new(commandOnce)
 	return &once
