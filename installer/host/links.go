@@ -72,10 +72,25 @@ func linksOf(t versions.Tree, linkDir string) (map[string]string, error) {
 	return links, nil
 }
 
-func planChanges(want map[string]string) ([]state.LinkChange, error) {
-	var changes []state.LinkChange
+// PlanFreeLinks is PlanLinks without the links of helpers in whose place is something that no link replaces: a repair tells
+// of them later. What is in the place of the agent's own link is an error.
+func PlanFreeLinks(h *Host, to versions.Tree) ([]state.LinkChange, error) {
+	changes, err := h.PlanLinks(to)
+	if InTheWay(err) == "" {
+		return changes, err
+	}
+	_, err = beforeOf(filepath.Join(h.Paths.LinkDir, AgentName))
+	return changes, err
+}
+
+// planChanges has the other changes, too, where the error is an *occupiedError.
+func planChanges(want map[string]string) (changes []state.LinkChange, occupied error) {
 	for path, target := range want {
 		before, err := beforeOf(path)
+		if InTheWay(err) != "" {
+			occupied = fmt.Errorf("plan links: %w", err)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("plan links: %w", err)
 		}
@@ -84,7 +99,7 @@ func planChanges(want map[string]string) ([]state.LinkChange, error) {
 		}
 	}
 	slices.SortFunc(changes, func(a, b state.LinkChange) int { return compareNames(a.Path, b.Path) })
-	return changes, nil
+	return changes, occupied
 }
 
 // compareNames sorts by name with teleport last: while the links change, the

@@ -149,7 +149,7 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 			j.Reached = ""
 		}
 	}
-	back, err := m.Host.PlanLinks(from)
+	back, err := host.PlanFreeLinks(m.Host, from)
 	if err != nil {
 		return nil, err
 	}

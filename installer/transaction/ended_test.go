@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,38 @@ func TestATransactionWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Somebody's folder in the place of a helper's link keeps no database from going back: the agent's own link is free.
+func TestALostJournalIsWrittenAgainBesideAFolderInTheWay(t *testing.T) {
+	host := func(t *testing.T) *model {
+		return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: dies}})
+	}
+	dry := host(t)
+	dry.runs(func() error { return dry.transact(t.Context(), dry.request(Update)) })
+	for n := range len(dry.calls) {
+		t.Run(fmt.Sprintf("%d %s", n, dry.calls[n]), func(t *testing.T) {
+			t.Parallel()
+			m := host(t)
+			m.updateKilledAt(t, n)
+			tsh := filepath.Join(m.Host.Paths.LinkDir, "tsh")
+			for _, path := range []string{m.Host.Paths.Journal(), tsh} {
+				if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			must(t, os.Mkdir(tsh, 0o755))
+			err, _ := m.tick()
+			if bad := m.sound(); bad != nil {
+				t.Errorf("%v, %v", err, bad)
+			}
+			must(t, os.Remove(tsh))
+			err, _ = m.tick()
+			if bad := m.closed(); bad != nil {
+				t.Errorf("the folder is gone: %v, %v", err, bad)
+			}
+		})
 	}
 }
 
