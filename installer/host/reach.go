@@ -102,14 +102,15 @@ func needsOf(h *Host, u systemd.Unit, programs []string) (all []need) {
 	return all
 }
 
-// startsFirst is a service that systemd starts before the unit, and that does not run: it may open what is closed, each time.
+// startsFirst is a service that systemd starts before the unit, and that does not run: it may open what is closed, each time. A
+// service that failed did not.
 func startsFirst(ctx context.Context, u systemd.Unit, ask AskUnit) (string, error) {
 	for _, name := range u.Ties.Startup.Services {
 		service, err := ask(ctx, name)
 		if err != nil {
 			return "", err
 		}
-		if service.LoadState == "loaded" && service.ActiveState != "active" {
+		if service.LoadState == "loaded" && service.ActiveState != "active" && service.ActiveState != "failed" {
 			return name, nil
 		}
 	}

@@ -192,6 +192,7 @@ func TestWhatIsNotKnownToBeClosed(t *testing.T) {
 		"a unit that leads elsewhere":     {unit: func(h *ownedHost) { h.unit.Command = []string{"teleport", "start", "--config=/etc/other.yaml"} }},
 		"a service that runs first":       {unit: func(h *ownedHost) { h.unit.Ties.Startup.Services = []string{"first.service"} }, ask: service("active"), closed: true},
 		"a service that is started first": {unit: func(h *ownedHost) { h.unit.Ties.Startup.Services = []string{"first.service"} }, ask: service("inactive")},
+		"a service that failed":           {unit: func(h *ownedHost) { h.unit.Ties.Startup.Services = []string{"first.service"} }, ask: service("failed"), closed: true},
 		"a service that nobody knows":     {unit: func(h *ownedHost) { h.unit.Ties.Startup.Services = []string{"first.service"} }, err: "nobody asks"},
 		"a command of root's": {unit: func(h *ownedHost) {
 			h.unit.FragmentPath = h.root + "/teleport.service"
