@@ -18,27 +18,13 @@ type AgentUnit struct {
 	once  *commandOnce
 }
 
-// commandOnce is what the files of the agent's unit said when they were first asked for. It is for one goroutine.
-type commandOnce struct {
-	read    bool
-	command systemd.ServiceCommand
-	err     error
-}
-
 // AgentUnit returns the agent's unit.
 func (h *Host) AgentUnit() AgentUnit {
 	return AgentUnit{h.Paths, h.OwnUnits(), h.systemdReads(), h.command}
 }
 
 func (a AgentUnit) command() (systemd.ServiceCommand, error) {
-	if a.once == nil {
-		return a.readCommand()
-	}
-	if !a.once.read {
-		a.once.read = true
-		a.once.command, a.once.err = a.readCommand()
-	}
-	return a.once.command, a.once.err
+	return a.once.get(a.readCommand)
 }
 
 func (a AgentUnit) readCommand() (systemd.ServiceCommand, error) {

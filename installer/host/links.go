@@ -72,17 +72,6 @@ func linksOf(t versions.Tree, linkDir string) (map[string]string, error) {
 	return links, nil
 }
 
-// PlanFreeLinks is PlanLinks without the links of helpers in whose place is something that no link replaces: a repair tells
-// of them later. What is in the place of the agent's own link is an error.
-func PlanFreeLinks(h *Host, to versions.Tree) ([]state.LinkChange, error) {
-	changes, err := h.PlanLinks(to)
-	if InTheWay(err) == "" {
-		return changes, err
-	}
-	_, err = beforeOf(filepath.Join(h.Paths.LinkDir, AgentName))
-	return changes, err
-}
-
 // planChanges has the other changes, too, where the error is an *occupiedError.
 func planChanges(want map[string]string) (changes []state.LinkChange, occupied error) {
 	for path, target := range want {

@@ -33,6 +33,17 @@ func (h *Host) PlanLinks(tree versions.Tree) ([]state.LinkChange, error) {
 	return PlanLinks(h.Paths.LinkDir, tree, h.known())
 }
 
+// PlanFreeLinks is PlanLinks without the links of helpers in whose place is something that no link replaces: a repair tells
+// of them later. What is in the place of the agent's own link is an error.
+func PlanFreeLinks(h *Host, to versions.Tree) ([]state.LinkChange, error) {
+	changes, err := h.PlanLinks(to)
+	if InTheWay(err) == "" {
+		return changes, err
+	}
+	_, err = beforeOf(filepath.Join(h.Paths.LinkDir, AgentName))
+	return changes, err
+}
+
 // Repair makes links and unit a version's, whatever is there. A version that was
 // published again may bring other programs.
 func (h *Host) Repair(tree versions.Tree) error {
