@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -143,10 +144,20 @@ func once[T any](ctx context.Context, c *Conn, call func(context.Context, *link)
 		return zero, err
 	}
 	value, err := call(ctx, l)
+	if isWire(err) {
+		l.api.Close()
+	}
 	if err != nil && !l.api.Connected() {
 		err = fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	return value, err
+}
+
+// isWire reports whether an error is one of the connection, not an answer of systemd. The connection itself
+// counts as up until its reader has seen the end, which may be later than a write that fails.
+func isWire(err error) bool {
+	var wire *net.OpError
+	return errors.As(err, &wire)
 }
 
 var (

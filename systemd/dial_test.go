@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,5 +123,31 @@ func TestASignalInADialIsASignal(t *testing.T) {
 				t.Errorf("it ends with %v", err)
 			}
 		})
+	}
+}
+
+// A systemd that re-executes itself closes its end; the next call is written before anybody has read the end of
+// the connection. It is made again on a new one: the old one says nothing about a unit.
+func TestACallThatCannotBeWrittenIsMadeAgain(t *testing.T) {
+	root, socket := hostRoot(t)
+	var connections atomic.Int32
+	var first sync.Map
+	serve(t, socket, func(c net.Conn) {
+		if connections.Add(1) <= 2 { // the one for calls and the one for signals
+			first.Store(c, nil)
+		}
+		greet(c)
+	})
+	conn, err := DialRoot(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	first.Range(func(c, _ any) bool { return c.(*net.UnixConn).CloseRead() == nil })
+
+	// The answers of this server are empty, which is no property.
+	_, err = conn.Stopping(t.Context())
+	if n := connections.Load(); n != 4 || errors.Is(err, syscall.EPIPE) {
+		t.Errorf("after %d connections it ends with %v", n, err)
 	}
 }
