@@ -82,7 +82,8 @@ func beforeTheFirstFleet(r *reader) {
 	}
 }
 
-// enabledHost is a host that is enabled, a mirror, another find server and an HTTP proxy.
+// enabledHost is a host that is enabled, a mirror, another find server and an HTTP proxy. Its version is proven when a page
+// begins: else it would be somewhere in a page, after the health window.
 func enabledHost(r *reader) {
 	for _, name := range []string{"find.example.com", "mirror.example.com", "find2.example.com"} {
 		r.server(name, "15.1.1")
@@ -96,8 +97,15 @@ func enabledHost(r *reader) {
 	r.sh(web, `apt-get install --yes -o Dpkg::Options::=--force-confold /root/teleport-update_1.2.3_*.deb
 scp -q find.example.com:/var/lib/teleport-find/tls/ca.pem /etc/ssl/example-ca.pem
 teleport-update enable --proxy find.example.com:3443 --allow-proxy-conflict --ca-file /etc/ssl/example-ca.pem --report-token-file /etc/find-token \
-  --template 'https://find.example.com:3443/releases/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz'
-systemctl enable --now teleport`)
+  --health-window 1s --template 'https://find.example.com:3443/releases/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz'
+systemctl enable --now teleport
+for try in $(seq 60); do
+  systemctl start teleport-update.service
+  ! teleport-update status --offline --format text | grep -q '^State: *idle' || exit 0
+  sleep 1
+done
+teleport-update status --format text
+exit 1`)
 }
 
 // What a page says is so, and each of its commands does what the page says.
