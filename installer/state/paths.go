@@ -107,6 +107,9 @@ func (p Paths) Report() string { return filepath.Join(p.Versions(), "report.json
 // Ticks is what the timer's runs remember of this boot; empty if they do not.
 func (p Paths) Ticks() string { return p.inRun("ticks.json") }
 
+// Stopped names the run of the agent that a transaction has stopped; absent once it is over, empty if nothing is written.
+func (p Paths) Stopped() string { return p.inRun("stopped") }
+
 // Summary is what everybody may read of status; empty if it is not written.
 func (p Paths) Summary() string { return p.inRun("status.json") }
 

@@ -123,11 +123,14 @@ func (t Ticks) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	return inRun(path, append(data, '\n'), 0o600)
+	return WriteForRoot(path, append(data, '\n'))
 }
 
 // WriteForAll writes a file of /run that everybody may read.
 func WriteForAll(path string, data []byte) error { return inRun(path, data, 0o644) }
+
+// WriteForRoot writes a file of /run that only root may read.
+func WriteForRoot(path string, data []byte) error { return inRun(path, data, 0o600) }
 
 func inRun(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

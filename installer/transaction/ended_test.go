@@ -61,15 +61,18 @@ func TestATransactionWithoutAJournalIsToldByItsBackup(t *testing.T) {
 	}
 }
 
-// updateKilledAt kills an update at one of its calls.
-func (m *model) updateKilledAt(t *testing.T, call int) {
+// updateKilledAt is killedAt for an update.
+func (m *model) updateKilledAt(t *testing.T, call int) { m.killedAt(t, Update, call) }
+
+// killedAt kills a change at one of its calls.
+func (m *model) killedAt(t *testing.T, kind Kind, call int) {
 	m.before = func(string) error {
 		if len(m.calls) > call {
 			panic(killed{})
 		}
 		return nil
 	}
-	m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+	m.runs(func() error { return m.transact(t.Context(), m.request(kind)) })
 	m.before = nil
 }
 

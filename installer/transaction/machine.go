@@ -70,7 +70,7 @@ func (m *Machine) Agent(ctx context.Context) (Agent, error) {
 	if err != nil {
 		return nil, failure.Unchanged("reach systemd: %w", err)
 	}
-	return agent, nil
+	return noting{agent, m.Host.Paths.Stopped()}, nil
 }
 
 // wrap is fmt.Errorf with the error as its last operand, and nil for nil.

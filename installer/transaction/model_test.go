@@ -170,6 +170,7 @@ func newHost(t *testing.T, from, to string, all map[string]behaviour) *model {
 		LinkDir:     filepath.Join(root, "bin"),
 		UnitDir:     filepath.Join(root, "units"),
 		AgentConfig: filepath.Join(root, "teleport.yaml"),
+		RunDir:      filepath.Join(root, "run"),
 	}
 	log := slog.New(slog.DiscardHandler)
 	program := filepath.Join(root, "updater")

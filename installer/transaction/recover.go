@@ -21,7 +21,7 @@ import (
 // the timer's first run: asking systemd for the agent from a unit that is
 // ordered before the agent would wait for itself.
 func (m *Machine) Recover(ctx context.Context, boot bool) error {
-	if host.Absent(m.Host.Paths.Journal()) {
+	if m.isClosed() {
 		return nil
 	}
 	if !boot {
@@ -46,7 +46,7 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 // nothing open, or said why; and nobody is waited for, since whoever has the lock recovers
 // first.
 func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
-	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || host.Absent(m.Host.Paths.Journal()) {
+	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || m.isClosed() {
 		return nil
 	}
 	agent, err := m.Agent(ctx)
@@ -85,9 +85,9 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	if err == nil && j == nil {
 		m.forgetMounts() // of one that was killed after its end
 		m.dropLeftover()
-	}
-	if err != nil && host.Absent(m.Host.Paths.Journal()) && !failure.Is[*unreadHistoryError](err) {
-		err = errors.Join(err, m.startAgain(ctx))
+		err = m.startStopped(ctx)
+	} else if err != nil && host.Absent(m.Host.Paths.Journal()) && !failure.Is[*unreadHistoryError](err) {
+		err = errors.Join(err, m.startAgain(ctx, func(Sight) bool { return true }))
 	}
 	if err != nil || j == nil {
 		return err
@@ -138,17 +138,16 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	return err
 }
 
-// startAgain starts an agent that is enabled and does not run, once the journal that could
-// not be read is set aside: it may have been stopped for the transaction, and the next boot
-// starts the same by the same links.
-func (m *Machine) startAgain(ctx context.Context) error {
+// startAgain starts an agent that is enabled and does not run if it may have been stopped for a transaction whose
+// journal is lost, or could not be read and is set aside: the next boot starts the same by the same links.
+func (m *Machine) startAgain(ctx context.Context, byUs func(Sight) bool) error {
 	agent, err := m.Agent(ctx)
 	if err != nil {
 		return err
 	}
 	defer agent.Close()
 	sight, err := agent.Look(ctx)
-	if err != nil || sight.State != state.AgentStopped || sight.UnitFileState != "enabled" {
+	if err != nil || sight.State != state.AgentStopped || sight.UnitFileState != "enabled" || !byUs(sight) {
 		return err
 	}
 	m.Host.Log.Warn("starting the agent, which is down and is enabled at boot")

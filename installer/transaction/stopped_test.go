@@ -1,0 +1,83 @@
+package transaction
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"teleport-update/installer/host"
+)
+
+// A transaction is killed at each call, its journal is removed, and its backup is believed no more: the next run starts
+// an agent that the transaction had stopped, and none that somebody stopped since.
+func TestAnAgentThatALostTransactionStoppedIsStarted(t *testing.T) {
+	for name, scene := range map[string]struct {
+		make func(*testing.T) *model
+		kind Kind
+	}{
+		"an update that dies":        {func(t *testing.T) *model { return upgrade(t, two(dies)) }, Update},
+		"a downgrade that is proven": {func(t *testing.T) *model { return downgrade(t, holds) }, Downgrade},
+		"a downgrade that dies":      {func(t *testing.T) *model { return downgrade(t, dies) }, Downgrade},
+		"a downgrade, never ready":   {func(t *testing.T) *model { return downgrade(t, neverReady) }, Downgrade},
+	} {
+		dry := scene.make(t)
+		dry.runs(func() error { return dry.transact(t.Context(), dry.request(scene.kind)) })
+		stopped := 0
+		for n := range len(dry.calls) {
+			t.Run(fmt.Sprintf("%s/%d %s", name, n, dry.calls[n]), func(t *testing.T) {
+				m := scene.make(t)
+				m.killedAt(t, scene.kind, n)
+				m.loses()
+				down := m.main == nil && !m.failed
+				m.calls = nil
+				err, _ := m.tick()
+				// A version may be linked that cannot start, or not on the database of the other.
+				v, _ := m.program()
+				fit := m.seen.schema == m.versions[v].schema && m.versions[v].fate != dies
+				if starts := m.main != nil || !fit && slices.Contains(m.calls, "start"); down && !starts {
+					t.Errorf("after %q, %v: no agent runs", m.calls, err)
+				}
+				m.staysDown()
+				if !down {
+					return
+				}
+				stopped++
+				m = scene.make(t)
+				m.killedAt(t, scene.kind, n)
+				m.loses()
+				m.launch() // by somebody, and stopped again
+				m.staysDown()
+			})
+		}
+		if stopped == 0 {
+			t.Errorf("%s: no kill leaves the agent down", name)
+		}
+	}
+}
+
+// staysDown asserts that an agent which somebody stops is not started by the next run.
+func (m *model) staysDown() {
+	m.t.Helper()
+	m.stopUnit()
+	if err, _ := m.tick(); m.main != nil {
+		m.t.Errorf("an agent that somebody stopped was started, %v", err)
+	}
+	if !host.Absent(m.Host.Paths.Stopped()) {
+		m.t.Error("the note of a stop stays")
+	}
+}
+
+// loses is a host whose journal is removed, and whose backups may be written by everybody.
+func (m *model) loses() {
+	m.t.Helper()
+	if err := os.Remove(m.Host.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.t.Fatal(err)
+	}
+	backups, _ := filepath.Glob(filepath.Join(m.Host.Paths.Versions(), "*", "backup", "backup.yaml"))
+	for _, file := range backups {
+		must(m.t, os.Chmod(file, 0o666))
+	}
+}
