@@ -156,8 +156,8 @@ func once[T any](ctx context.Context, c *Conn, call func(context.Context, *link)
 // isWire reports whether an error is one of the connection, not an answer of systemd. The connection itself
 // counts as up until its reader has seen the end, which may be later than a write that fails.
 func isWire(err error) bool {
-	var wire *net.OpError
-	return errors.As(err, &wire)
+	_, wire := errors.AsType[*net.OpError](err)
+	return wire
 }
 
 var (

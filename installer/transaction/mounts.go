@@ -20,7 +20,7 @@ func (t *transaction) close() error {
 		t.m.warn(backup.Settle(d.Dir), "records of yesterday would take the transaction for one whose journal is lost")
 	}
 	t.m.dropSecondName()
-	t.m.warn(t.m.forgetStop(), "an agent that somebody stops may be started again")
+	t.m.warn(forgetStop(t.m.Host.Paths.Stopped()), "an agent that somebody stops may be started again")
 	if err := durable.Remove(t.m.Host.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}

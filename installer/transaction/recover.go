@@ -12,6 +12,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
@@ -21,7 +22,7 @@ import (
 // the timer's first run: asking systemd for the agent from a unit that is
 // ordered before the agent would wait for itself.
 func (m *Machine) Recover(ctx context.Context, boot bool) error {
-	if m.isClosed() {
+	if isClosed(m.Host.Paths) {
 		return nil
 	}
 	if !boot {
@@ -46,7 +47,7 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 // nothing open, or said why; and nobody is waited for, since whoever has the lock recovers
 // first.
 func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
-	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || m.isClosed() {
+	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || isClosed(m.Host.Paths) {
 		return nil
 	}
 	agent, err := m.Agent(ctx)
@@ -85,7 +86,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	if err == nil && j == nil {
 		m.forgetMounts() // of one that was killed after its end
 		m.dropLeftover()
-		err = m.startStopped(ctx)
+		err = startStopped(ctx, m)
 	} else if err != nil && host.Absent(m.Host.Paths.Journal()) && !failure.Is[*unreadHistoryError](err) {
 		err = errors.Join(err, m.startAgain(ctx, func(Sight) bool { return true }))
 	}
@@ -152,6 +153,24 @@ func (m *Machine) startAgain(ctx context.Context, byUs func(Sight) bool) error {
 	}
 	m.Host.Log.Warn("starting the agent, which is down and is enabled at boot")
 	return agent.Start(ctx)
+}
+
+// startStopped starts an agent that a transaction has stopped of which nothing else is left. An agent that was started
+// since, or is not enabled at boot, is as somebody wants it.
+func startStopped(ctx context.Context, m *Machine) error {
+	note := m.Host.Paths.Stopped()
+	if note == "" || host.Absent(note) {
+		return nil
+	}
+	run, err := regular.Read(note, 256, regular.NoLink|regular.Sealed)
+	if err != nil {
+		m.warn(err, "whether a transaction stopped the agent is not known")
+		return nil
+	}
+	if err := m.startAgain(ctx, func(s Sight) bool { return s.InvocationID == strings.TrimSpace(string(run)) }); err != nil {
+		return err
+	}
+	return forgetStop(note)
 }
 
 // CheckReadable returns an error if the open journal could not be read, or if only a newer updater

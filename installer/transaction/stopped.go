@@ -2,12 +2,10 @@ package transaction
 
 import (
 	"context"
-	"os"
-	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/regular"
+	"teleport-update/internal/durable"
 )
 
 // noting is the agent with a note of each stop in /run: which run of it was ended. Where somebody removes the journal and
@@ -26,38 +24,15 @@ func (n noting) Stop(ctx context.Context, how manner) error {
 	return n.Agent.Stop(ctx, how)
 }
 
-// startStopped starts an agent that a transaction has stopped of which nothing else is left. An agent that was started
-// since, or is not enabled at boot, is as somebody wants it.
-func (m *Machine) startStopped(ctx context.Context) error {
-	note := m.Host.Paths.Stopped()
+// forgetStop removes the note of a stop, once what it is for is over.
+func forgetStop(note string) error {
 	if note == "" || host.Absent(note) {
 		return nil
 	}
-	run, err := regular.Read(note, 256, regular.NoLink|regular.Sealed)
-	if err != nil {
-		m.warn(err, "whether a transaction stopped the agent is not known")
-		return nil
-	}
-	if err := m.startAgain(ctx, func(s Sight) bool { return s.InvocationID == strings.TrimSpace(string(run)) }); err != nil {
-		return err
-	}
-	return m.forgetStop()
-}
-
-// forgetStop removes the note of a stop, once what it is for is over.
-func (m *Machine) forgetStop() error {
-	note := m.Host.Paths.Stopped()
-	if note == "" {
-		return nil
-	}
-	if err := os.Remove(note); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return nil
+	return durable.Remove(note)
 }
 
 // isClosed reports whether there is nothing to recover.
-func (m *Machine) isClosed() bool {
-	note := m.Host.Paths.Stopped()
-	return host.Absent(m.Host.Paths.Journal()) && (note == "" || host.Absent(note))
+func isClosed(p state.Paths) bool {
+	return host.Absent(p.Journal()) && (p.Stopped() == "" || host.Absent(p.Stopped()))
 }

@@ -18,7 +18,7 @@ show() { timeout 10 systemctl show "$2" -p "$3" 2>/dev/null | sed "s/^/$1./"; }
 ` + agentPID + `
 echo "process=$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)"
 program=$(readlink /proc/$pid/exe || true)
-case $program in $LINKS/teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy
+case $program in $LINKS/teleport* | /teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy
 echo "program=$program"
 show agent teleport.service LoadState,ActiveState,SubState,FragmentPath,UnitFileState,NeedDaemonReload,CanStart,MainPID
 show timer teleport-update.timer LoadState,ActiveState,UnitFileState

@@ -240,13 +240,16 @@ func (r *trial) unproven() bool {
 	return r.unwatched() && (r.to == unready || r.parts != nil)
 }
 
-// unwatched reports whether a version that fails was switched to while no agent ran: somebody stopped it, or a boot did not
-// start it.
+// unwatched reports whether a version that fails was switched to while no agent ran: somebody stopped it, a boot did not
+// start it, or systemd was not to start it before.
 func (r *trial) unwatched() bool {
 	return fails(r.to) && slices.ContainsFunc(r.all(), func(a action) bool {
-		return a.plainName() == "the agent is stopped" || r.boots && slices.Contains(slices.Concat(keepFromStarting, keepDown), a.plainName())
+		return a.plainName() == "the agent is stopped" || a.before != "" && slices.Contains(notStarted, a.plainName()) || r.boots && slices.Contains(slices.Concat(keepFromStarting, keepDown), a.plainName())
 	})
 }
+
+// notStarted are settings with which an agent that was restarted is down, and no failure.
+var notStarted = []string{"a condition does not hold", "a condition does not hold that nobody has read"}
 
 // keepDown are what people want so that a boot starts no agent.
 var keepDown = []string{"the agent is disabled", "the agent is masked", "presets disable everything"}
