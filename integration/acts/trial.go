@@ -159,10 +159,21 @@ func (r *trial) judge(when string, enough func(sight) []string) {
 		r.tried = true
 		return // it is tried once, and the first run was not to
 	}
+	if first.phase != "" && !strings.Contains(said, "ing the agent") {
+		return // no run started anything, for the undoing waits for others: systemd starts what crashes on what they did
+	}
+	last, restarts := first.process, 0
+	if first.phase != "" {
+		restarts = -1 // an undoing that waited for others may restart the agent in the run that ends it
+	}
 	for n, process := range strings.Split(strings.TrimSpace(processes), "\n") {
-		if process != first.process {
+		if process != last {
+			last, restarts = process, restarts+1
+		}
+		if restarts > 0 {
 			now := r.look()
-			r.problem("%s: tick %d has the agent restarted: %s, now %s (%s), before %s (%s)", when, n+2, process, now.process, now.program, first.process, first.program)
+			r.problem("%s: tick %d has the agent restarted: %s, now %s (%s), before %s (%s)", when, n+2, process, now.process, now.program,
+				first.process, first.program)
 			return
 		}
 	}
