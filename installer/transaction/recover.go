@@ -88,7 +88,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 		m.dropLeftover()
 		err = startStopped(ctx, m)
 	} else if err != nil && host.Absent(m.Host.Paths.Journal()) && !failure.Is[*unreadHistoryError](err) {
-		err = errors.Join(err, m.startAgain(ctx, func(Sight) bool { return true }))
+		err = errors.Join(err, m.startAgain(ctx))
 	}
 	if err != nil || j == nil {
 		return err
@@ -139,16 +139,17 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	return err
 }
 
-// startAgain starts an agent that is enabled and does not run if it may have been stopped for a transaction whose
-// journal is lost, or could not be read and is set aside: the next boot starts the same by the same links.
-func (m *Machine) startAgain(ctx context.Context, byUs func(Sight) bool) error {
+// startAgain starts an agent that is enabled and does not run, once the journal that could
+// not be read is set aside: it may have been stopped for the transaction, and the next boot
+// starts the same by the same links.
+func (m *Machine) startAgain(ctx context.Context) error {
 	agent, err := m.Agent(ctx)
 	if err != nil {
 		return err
 	}
 	defer agent.Close()
 	sight, err := agent.Look(ctx)
-	if err != nil || sight.State != state.AgentStopped || sight.UnitFileState != "enabled" || !byUs(sight) {
+	if err != nil || sight.State != state.AgentStopped || sight.UnitFileState != "enabled" {
 		return err
 	}
 	m.Host.Log.Warn("starting the agent, which is down and is enabled at boot")
@@ -156,7 +157,7 @@ func (m *Machine) startAgain(ctx context.Context, byUs func(Sight) bool) error {
 }
 
 // startStopped starts an agent that a transaction has stopped of which nothing else is left. An agent that was started
-// since, or is not enabled at boot, is as somebody wants it.
+// since is as somebody wants it. The note of the stop stays until the agent ran again.
 func startStopped(ctx context.Context, m *Machine) error {
 	note := m.Host.Paths.Stopped()
 	if note == "" || host.Absent(note) {
@@ -167,8 +168,24 @@ func startStopped(ctx context.Context, m *Machine) error {
 		m.warn(err, "whether a transaction stopped the agent is not known")
 		return nil
 	}
-	if err := m.startAgain(ctx, func(s Sight) bool { return s.InvocationID == strings.TrimSpace(string(run)) }); err != nil {
+	agent, err := m.Agent(ctx)
+	if err != nil {
 		return err
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if sight.InvocationID == strings.TrimSpace(string(run)) && !sight.started() {
+		if sight.UnitFileState != "enabled" {
+			return nil
+		}
+		m.Host.Log.Warn("starting the agent, which a transaction has stopped whose journal is lost")
+		if err := agent.Start(ctx); err != nil {
+			return failure.Unchanged("start the agent, which an interrupted change of version has stopped: %w", err).
+				To("see `systemctl status %s`; each run tries again", m.Host.Paths.AgentUnit())
+		}
 	}
 	return forgetStop(note)
 }

@@ -45,11 +45,20 @@ func TestAnAgentThatALostTransactionStoppedIsStarted(t *testing.T) {
 					return
 				}
 				stopped++
-				m = scene.make(t)
-				m.killedAt(t, scene.kind, n)
-				m.loses()
-				m.launch() // by somebody, and stopped again
-				m.staysDown()
+				for _, launched := range []bool{false, true} {
+					m = scene.make(t)
+					m.killedAt(t, scene.kind, n)
+					m.loses()
+					if launched {
+						m.launch() // by somebody, and stopped again
+						m.staysDown()
+						continue
+					}
+					m.cutShort, m.calls = true, nil // systemd had to kill it for its stop
+					if m.tick(); !slices.Contains(m.calls, "start") {
+						t.Errorf("after %q: an agent that was killed for its stop is not started", m.calls)
+					}
+				}
 			})
 		}
 		if stopped == 0 {
