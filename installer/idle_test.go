@@ -92,6 +92,13 @@ var idleMeans = []struct {
 	{"the agent runs", "it failed", func(_ *testing.T, h *wellHost) {
 		h.unit.ActiveState, h.unit.SubState, h.executes = "failed", "failed", ""
 	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "it crashes again and again, updates are off", func(_ *testing.T, h *wellHost) {
+		h.unit.NRestarts, h.unit.Since, h.config.Spec.Enabled = 3, noon.Add(-20*time.Second), false
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "it crashes again and again, the timer is disabled", func(_ *testing.T, h *wellHost) {
+		h.unit.NRestarts, h.unit.Since = 3, noon.Add(-20*time.Second)
+		h.own["teleport-update.timer"] = func(u *systemd.Unit) { u.ActiveState, u.UnitFileState = "inactive", "disabled" }
+	}, decision.NeedsAttention, decision.AgentDown},
 	{"the agent runs", "it was stopped", func(_ *testing.T, h *wellHost) {
 		h.unit.ActiveState, h.unit.SubState, h.executes = "inactive", "dead", ""
 	}, decision.NeedsAttention, decision.AgentDown},
@@ -308,6 +315,24 @@ func neverEnds(active, sub string, inState time.Duration) func(*testing.T, *well
 		}
 		h.own["teleport-update.timer"] = func(u *systemd.Unit) {
 			u.SubState, u.LastTrigger, u.Triggered, u.NextTrigger = "running", noon.Add(-inState), noon.Add(-inState), time.Time{}
+		}
+	}
+}
+
+// Restarts of another month are no loop: the runs of the timer count those that are, and without them an agent that runs for
+// long is none.
+func TestAnAgentThatWasRestartedOnceIsNoFault(t *testing.T) {
+	for how, change := range map[string]func(*wellHost){
+		"the timer counts": func(h *wellHost) { h.unit.NRestarts, h.unit.Since = 5, noon.Add(-20*time.Second) },
+		"updates are off, twice": func(h *wellHost) {
+			h.unit.NRestarts, h.unit.Since, h.config.Spec.Enabled = 2, noon.Add(-20*time.Second), false
+		},
+		"updates are off, a year": func(h *wellHost) { h.unit.NRestarts, h.config.Spec.Enabled = 5, false },
+	} {
+		h := newWellHost(t)
+		change(h)
+		if is, types := h.state(t); slices.Contains(types, decision.AgentDown) {
+			t.Errorf("%s: the host is %s, by %v", how, is, types)
 		}
 	}
 }

@@ -3,20 +3,17 @@ package installer
 import (
 	"context"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/systemd"
 )
 
-// restartsOfALoop is how many restarts between two runs of the timer make a loop: one
-// or two are a network that came late.
-const restartsOfALoop = 3
-
 // crashed judges an agent by what the last run of the timer saw of it: whether it
 // crashes again and again. Of one that did so already one more restart is enough: this
 // run may have looked between two crashes.
 func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, already bool) bool {
-	fresh, loop := u.NRestarts, uint32(restartsOfALoop)
+	fresh, loop := u.NRestarts, uint32(decision.RestartsOfALoop)
 	if before != nil && before.Restarts <= u.NRestarts { // else somebody started it since
 		fresh -= before.Restarts
 		if already {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -60,6 +61,20 @@ func (h *facts) crashing() bool {
 	return u != nil && u.Release == h.c.Active()
 }
 
+// RestartsOfALoop is how many restarts make a loop: one or two are a network that came late.
+const RestartsOfALoop = 3
+
+// loopsUncounted reports whether the agent is between two crashes for all one knows, on a host on which no run of the
+// timer tells a loop from restarts of another month.
+func (h *facts) loopsUncounted() bool {
+	a := h.agent
+	if a.NRestarts < RestartsOfALoop || a.Since.IsZero() || h.Now().Sub(a.Since) >= time.Minute {
+		return false
+	}
+	off, stopped := h.timer()
+	return !h.c.Spec.Enabled || off+stopped != ""
+}
+
 func agentDown(h *facts, f *finder) error {
 	if h.blind != nil {
 		return h.blind
@@ -68,6 +83,9 @@ func agentDown(h *facts, f *finder) error {
 	enabled := a.UnitFileState == "enabled"
 	switch {
 	case h.crashing():
+	case a.State == state.AgentRunning && h.loopsUncounted():
+		f.found(nonZero(a.Since), fmt.Sprintf("systemd has restarted the agent %d times since somebody started it, the last time less than "+
+			"a minute ago, and no run of the timer counts that: %s", a.NRestarts, h.backTo()))
 	case a.State == state.AgentRunning:
 		return h.stepOf(f, true)
 	case a.State == state.AgentFailing:
