@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"teleport-update/internal/durable"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
@@ -145,9 +146,18 @@ func load(path string, into any) bool {
 	return err == nil && json.Unmarshal(data, into) == nil
 }
 
+// unfinished is what the name of a file ends with that is being written.
+const unfinished = ".new"
+
+// DropUnfinished removes what a write that was killed left of the history or of find's answer. The next one would; where
+// nothing changes, none comes.
+func DropUnfinished(p Paths) error {
+	return errors.Join(durable.UnlinkNoSync(p.History()+unfinished), durable.UnlinkNoSync(p.LastAnswer()+unfinished))
+}
+
 // replace puts a file in its place whole, and does not sync it.
 func replace(path string, data []byte, mode os.FileMode) error {
-	temp := path + ".new"
+	temp := path + unfinished
 	_ = os.Remove(temp) // whatever it is: it is neither followed nor waited for
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

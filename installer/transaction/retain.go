@@ -89,6 +89,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 	backups, err := filepath.Glob(filepath.Join(m.Host.Paths.Versions(), "*", "backup"))
 	// Versions that were being removed are left to retention.
 	err = errors.Join(err, durable.CleanTempFiles(m.Host.Paths.Versions()), durable.CleanTempFiles(m.Host.Paths.Programs()))
+	err = errors.Join(err, state.DropUnfinished(m.Host.Paths))
 	for _, dir := range append(dirs, backups...) {
 		err = errors.Join(err, durable.CleanTemp(dir))
 	}

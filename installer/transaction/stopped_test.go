@@ -79,6 +79,20 @@ func (m *model) staysDown() {
 	}
 }
 
+// A write that was killed leaves nothing behind, also where the next run has nothing to write.
+func TestARunRemovesWhatAKilledWriteLeft(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	for _, path := range []string{m.Host.Paths.History(), m.Host.Paths.LastAnswer()} {
+		writeFile(t, path+".new", "half of i")
+	}
+	if err, _ := m.tick(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.Host.Paths.Versions(), "*.new")); len(left) > 0 {
+		t.Errorf("%q stay", left)
+	}
+}
+
 // loses is a host whose journal is removed, and whose backups may be written by everybody.
 func (m *model) loses() {
 	m.t.Helper()
