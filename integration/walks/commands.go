@@ -1,6 +1,7 @@
 package walks
 
 import (
+	"slices"
 	"time"
 
 	"teleport-update/internal/version"
@@ -281,11 +282,16 @@ func (a *attempt) repair(thorough bool) (whole bool) {
 	return true
 }
 
-// relink puts the links right and then the unit; a cut may come between the two.
+// relink puts the links right, the agent's last, and then the unit; a cut may come between any two.
 func (a *attempt) relink() {
-	if a.UnitEdited && len(a.Missing) > 0 {
-		a.Missing = nil
-		a.mark()
+	order := slices.Sorted(slices.Values(a.Missing))
+	if n := slices.Index(order, "teleport"); n >= 0 {
+		order = append(slices.Delete(order, n, n+1), "teleport")
+	}
+	for n := range order {
+		if a.Missing = order[n+1:]; len(a.Missing) > 0 || a.UnitEdited {
+			a.mark()
+		}
 	}
 	a.Missing, a.UnitEdited = nil, false
 }

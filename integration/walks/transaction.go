@@ -228,6 +228,9 @@ func (a *attempt) retain() {
 	}
 	a.Removing = false
 	for r, t := range a.Trees {
+		if a.mayHaveDatabase(r) {
+			continue
+		}
 		same := func(k Release) bool {
 			// What lacks its mark may be any edition that its name does not deny.
 			return k == r || t.Damage == Unmarked && !t.Qualified && k.Version == r.Version
@@ -241,6 +244,14 @@ func (a *attempt) retain() {
 			delete(a.Trees, r)
 		}
 	}
+}
+
+// mayHaveDatabase reports whether the agent's database may be a newer version's: its schema is not the one that was noted
+// with the active version, and who has changed it is not known.
+func (a *attempt) mayHaveDatabase(r Release) bool {
+	changed := a.Noted != 0 && a.Database != nil && a.Database.Schema != a.Noted
+	failed := a.Failed != nil && a.Failed.Release == r
+	return changed && r.Edition == a.Active.Edition && version.Compare(r.Version, a.Active.Version) > 0 && !failed
 }
 
 // triesAgain reports whether a release failed last and is kept for its next attempt.

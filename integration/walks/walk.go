@@ -275,6 +275,13 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 			next = append(next, a.done...)
 		default:
 			next = append(next, a.undone...)
+			for _, m := range a.undone { // the agent's link leads back to the active version, also if it was missing
+				if n := slices.Index(m.Missing, "teleport"); n >= 0 {
+					linked := m.clone()
+					linked.Missing = slices.Delete(linked.Missing, n, n+1)
+					next = append(next, linked)
+				}
+			}
 		}
 	}
 	if len(next) == 0 {
