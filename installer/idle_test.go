@@ -328,6 +328,10 @@ func TestAnAgentThatWasRestartedOnceIsNoFault(t *testing.T) {
 			h.unit.NRestarts, h.unit.Since, h.config.Spec.Enabled = 2, noon.Add(-20*time.Second), false
 		},
 		"updates are off, a year": func(h *wellHost) { h.unit.NRestarts, h.config.Spec.Enabled = 5, false },
+		"the timer counts, until a boot": func(h *wellHost) {
+			h.unit.NRestarts, h.unit.Since = 5, noon.Add(-20*time.Second)
+			h.own["teleport-update.timer"] = func(u *systemd.Unit) { u.UnitFileState = "disabled" }
+		},
 	} {
 		h := newWellHost(t)
 		change(h)

@@ -71,8 +71,8 @@ func (h *facts) loopsUncounted() bool {
 	if a.NRestarts < RestartsOfALoop || a.Since.IsZero() || h.Now().Sub(a.Since) >= time.Minute {
 		return false
 	}
-	off, stopped := h.timer()
-	return !h.c.Spec.Enabled || off+stopped != ""
+	own, err := h.Own(h)
+	return !h.c.Spec.Enabled || err == nil && own.Timer.LoadState != "" && own.Timer.ActiveState != "active"
 }
 
 func agentDown(h *facts, f *finder) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"teleport-update/installer/host"
@@ -63,6 +64,38 @@ func TestAnAgentThatALostTransactionStoppedIsStarted(t *testing.T) {
 		}
 		if stopped == 0 {
 			t.Errorf("%s: no kill leaves the agent down", name)
+		}
+	}
+}
+
+// What keeps the agent from being started keeps the note: a start that fails is said and made again, and an agent that is not
+// enabled is left alone until it is.
+func TestTheNoteOfAStopStaysUntilTheAgentRan(t *testing.T) {
+	for name, tc := range map[string]struct{ keep, let func(*model) }{
+		"the start fails": {func(m *model) {
+			m.before = func(call string) error {
+				if call == "start" {
+					return errors.New("a dependency failed")
+				}
+				return nil
+			}
+		}, func(m *model) { m.before = nil }},
+		"it is disabled": {func(m *model) { m.enabled = false }, func(m *model) { m.enabled = true }},
+	} {
+		m := upgrade(t, two(dies))
+		note := m.Host.Paths.Stopped()
+		must(t, noting{m, note}.Stop(t.Context(), inOrder))
+		tc.keep(m)
+		err, _ := m.tick()
+		if failed := err != nil && strings.Contains(err.Error(), "a dependency failed"); failed != (m.before != nil) {
+			t.Errorf("%s: it says %v", name, err)
+		}
+		if host.Absent(note) || m.main != nil {
+			t.Errorf("%s: the note is gone, or an agent runs", name)
+		}
+		tc.let(m)
+		if err, _ := m.tick(); err != nil || m.main == nil || !host.Absent(note) {
+			t.Errorf("%s: then %v, and no agent runs, or the note stays", name, err)
 		}
 	}
 }
