@@ -66,7 +66,7 @@ func listDoubles(t *testing.T, stage *Stage) ([]double, error) {
 			if err := stage.Restore(); err != nil {
 				return nil, err
 			}
-			r, err := trace.Run(t.Context(), stage.Command(stage.Args(stage.World)...), d.first.killAt(new(trace.Call)))
+			r, err := d.first.kill(t.Context(), stage.Command(stage.Args(stage.World)...), new(trace.Call))
 			if err != nil || !r.Killed || len(stage.Closed()) == 0 {
 				if err != nil {
 					return nil, err
@@ -90,11 +90,11 @@ func killedTwice(t *testing.T, stage *Stage, d double) (hit string, killed bool,
 		return "", false, err
 	}
 	var first, second trace.Call
-	r, err := trace.Run(t.Context(), stage.Command(stage.Args(stage.World)...), d.first.killAt(&first))
+	r, err := d.first.kill(t.Context(), stage.Command(stage.Args(stage.World)...), &first)
 	if err != nil || !r.Killed {
 		return "", false, err
 	}
-	r, err = trace.Run(t.Context(), stage.Command(d.recovery()...), d.second.killAt(&second))
+	r, err = d.second.kill(t.Context(), stage.Command(d.recovery()...), &second)
 	hit = fmt.Sprintf("killed at %v, and %v at %v", first, d.recovery(), second)
 	return hit, r.Killed, err
 }

@@ -36,7 +36,7 @@ func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
 				return err
 			}
 			var hit trace.Call
-			r, err := trace.Run(t.Context(), stage.Command(stage.Args(stage.World)...), p.killAt(&hit))
+			r, err := p.kill(t.Context(), stage.Command(stage.Args(stage.World)...), &hit)
 			if err != nil || !r.Killed {
 				return err // the run was a call shorter
 			}

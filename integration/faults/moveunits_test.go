@@ -82,7 +82,7 @@ func TestAKilledMoveOfUnitsLeavesUnitsThatWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		var hit trace.Call
-		r, err := trace.Run(ctx, s.Command(enable...), p.killAt(&hit))
+		r, err := p.kill(ctx, s.Command(enable...), &hit)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -161,7 +161,7 @@ func (s *Stage) killed(t *testing.T, d double) (string, bool, error) {
 		return "", false, err
 	}
 	var hit trace.Call
-	r, err := trace.Run(t.Context(), s.Command(s.Args(s.World)...), d.first.killAt(&hit))
+	r, err := d.first.kill(t.Context(), s.Command(s.Args(s.World)...), &hit)
 	return fmt.Sprintf("killed at %v", hit), r.Killed, err
 }
 

@@ -47,8 +47,6 @@ func (p point) String() string {
 	return fmt.Sprintf("%de", p.index)
 }
 
-func (p point) is(c trace.Call) bool { return c.Index == p.index && c.Exit == p.exit }
-
 func parsePoint(s string) (p point, err error) {
 	p.exit = strings.HasSuffix(s, "x")
 	p.index, err = strconv.Atoi(strings.TrimRight(s, "ex"))
@@ -67,15 +65,16 @@ func parsePoints(s string) ([]point, error) {
 	return pointsOf(last.index)[2*(first.index-1):], err
 }
 
-// killAt kills at a point, and notes what was hit there.
-func (p point) killAt(hit *trace.Call) func(trace.Call) trace.Action {
-	return func(c trace.Call) trace.Action {
-		if !p.is(c) {
+// kill runs a command and kills it at a point, and notes what was hit there.
+func (p point) kill(ctx context.Context, c trace.Command, hit *trace.Call) (trace.Result, error) {
+	c.At = p.index
+	return trace.Run(ctx, c, func(call trace.Call) trace.Action {
+		if call.Exit != p.exit {
 			return trace.GoOn()
 		}
-		*hit = c
+		*hit = call
 		return trace.Kill()
-	}
+	})
 }
 
 // sweep counts what was tried and what went wrong, and says how to repeat it.

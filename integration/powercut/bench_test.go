@@ -244,9 +244,12 @@ func (b *bench) next() []string {
 	return b.Again(b.Stage, got)
 }
 
-// traced runs the scene's command to its end, or until decide kills it.
-func (b *bench) traced(t *testing.T, decide func(trace.Call) trace.Action) (trace.Result, error) {
-	return trace.Run(t.Context(), b.Command(b.Args(b.World)...), decide)
+// traced runs the scene's command to its end, or until decide kills it, which is
+// asked about one call alone, or about each if at is 0.
+func (b *bench) traced(t *testing.T, at int, decide func(trace.Call) trace.Action) (trace.Result, error) {
+	c := b.Command(b.Args(b.World)...)
+	c.At = at
+	return trace.Run(t.Context(), c, decide)
 }
 
 func must(t testing.TB, err error) {

@@ -109,7 +109,7 @@ func TestAPowerCutAfterAnyCallLeavesOneWholeVersion(t *testing.T) {
 func cutEverywhere(t *testing.T, scene faults.Scene, l layout, count *tally) {
 	b := setUp(t, scene, l)
 	must(t, b.fresh())
-	r, err := b.traced(t, nil)
+	r, err := b.traced(t, 0, nil)
 	must(t, err)
 	must(t, b.unmount())
 	if r.ExitCode != 0 {
@@ -155,8 +155,8 @@ func cutOnce(t *testing.T, b *bench, n int) (at string, problems []string, err e
 		}
 	}()
 	at = "the end"
-	r, err := b.traced(t, func(c trace.Call) trace.Action {
-		if c.Index != n || !c.Exit {
+	r, err := b.traced(t, n, func(c trace.Call) trace.Action {
+		if !c.Exit {
 			return trace.GoOn()
 		}
 		at = c.String()

@@ -97,7 +97,7 @@ func record(t *testing.T, b *bench) *recording {
 	defer func() { d.Image = image }()
 	must(t, d.Mount())
 	r := &recording{}
-	result, err := b.traced(t, func(c trace.Call) trace.Action {
+	result, err := b.traced(t, 0, func(c trace.Call) trace.Action {
 		if c.Exit {
 			r.calls = append(r.calls, mark{disk.Now(), c.String()})
 		}

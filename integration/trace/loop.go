@@ -15,6 +15,7 @@ import (
 // may ask the kernel anything about the program.
 type tracer struct {
 	decide  func(Call) Action
+	at      int         // the only call to ask about; 0: each
 	calls   chan func() // to be called by another thread
 	called  chan struct{}
 	known   map[int]signature
@@ -203,6 +204,9 @@ func (t *tracer) enter(pid int, one *tracee) error {
 		return t.resume(pid, 0)
 	}
 	t.result.Calls++
+	if t.at != 0 && t.at != t.result.Calls {
+		return t.resume(pid, 0)
+	}
 	one.call = &Call{Index: t.result.Calls, Name: s.name, Path: path, To: to, TID: pid}
 	a := t.ask(*one.call)
 	switch {

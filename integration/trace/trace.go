@@ -47,6 +47,9 @@ type Command struct {
 	// access. Between two calls that count, nothing then depends on what the
 	// folders hold.
 	Lookups bool
+	// At is the number of the one call that decide is asked about; 0: of every
+	// one. The others are counted, and cost a third.
+	At int
 	// Attributes are those of the new process, as for namespaces; may be nil.
 	Attributes *syscall.SysProcAttr
 }
@@ -117,13 +120,13 @@ type Result struct {
 // killed and the error says so.
 func Run(ctx context.Context, c Command, decide func(Call) Action) (Result, error) {
 	if decide == nil {
-		decide = func(Call) Action { return Action{} }
+		c.At = -1 // no call has this number
 	}
 	streams, err := openStreams(c)
 	if err != nil {
 		return Result{}, err
 	}
-	t := &tracer{decide: decide, calls: make(chan func()), called: make(chan struct{}), tracees: make(map[int]*tracee)}
+	t := &tracer{decide: decide, at: c.At, calls: make(chan func()), called: make(chan struct{}), tracees: make(map[int]*tracee)}
 	ended := make(chan error)
 	go onOwnThread(func() {
 		err := t.run(ctx, c, streams)

@@ -105,8 +105,8 @@ type result struct {
 // others before.
 func (h *machine) run(ctx context.Context, scheduled bool, at int, args ...string) (result, error) {
 	killed := ""
-	t, err := trace.Run(ctx, trace.Command{Argv: h.argv(args...), Env: h.env(scheduled)}, func(c trace.Call) trace.Action {
-		if at == 0 || c.Index != (at+1)/2 || c.Exit != (at%2 == 0) {
+	t, err := trace.Run(ctx, trace.Command{Argv: h.argv(args...), Env: h.env(scheduled), At: (at + 1) / 2}, func(c trace.Call) trace.Action {
+		if at == 0 || c.Exit != (at%2 == 0) {
 			return trace.GoOn()
 		}
 		killed = strings.ReplaceAll(c.String(), h.dir, "")
