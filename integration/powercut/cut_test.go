@@ -92,6 +92,7 @@ func TestAPowerCutAfterAnyCallLeavesOneWholeVersion(t *testing.T) {
 	t.Cleanup(func() { t.Log(count.String()) })
 	for _, scene := range faults.Scenes() {
 		t.Run(scene.Name, func(t *testing.T) {
+			t.Parallel() // else each scene waits for the longest layout of the one before
 			for _, l := range layouts {
 				if stride(scene, l) == 0 {
 					continue
