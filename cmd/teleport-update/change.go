@@ -296,9 +296,11 @@ func (a *app) uninstallCommand() *cli.Command {
 	}
 }
 
+const recoverName = "recover"
+
 func (a *app) recoverCommand() *cli.Command {
 	return &cli.Command{
-		Name: "recover", Usage: "close a transaction that was cut off", OnUsageError: onUsageError,
+		Name: recoverName, Usage: "close a transaction that was cut off", OnUsageError: onUsageError,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "repair files only: the agent has not been started yet"}},
 		Action: func(c *cli.Context) error {
 			// systemd sets it for what it runs after the end of a service.

@@ -28,6 +28,7 @@ type app struct {
 	stdout, stderr *console.Output
 	log            *slog.Logger
 	terminal       *terminal // nil if stderr is none, or a format of the log was asked for
+	dropped        []string  // variables of the environment that this run does not go by
 	readOnly       bool      // whatever it ends with, another updater has no part in it
 	// settle is what is left to do when the command is through; nil if nothing is.
 	settle func(ctx context.Context, done bool)
@@ -162,6 +163,10 @@ func (a *app) before(c *cli.Context) error {
 		return usageError{err}
 	}
 	a.log = log
+	if len(a.dropped) > 0 {
+		a.log.Warn("variables that a run of the updater's units cannot go by are ignored: take them out of what its unit reads, "+
+			"such as "+layout.EnvironmentFile, "variables", a.dropped)
+	}
 	for _, name := range []string{"data-dir", "link-dir", "unit-dir", "agent-config", policyFlag} {
 		if p := c.String(name); !filepath.IsAbs(p) {
 			return usagef("--%s %q is not an absolute path", name, p)
@@ -184,7 +189,7 @@ func (a *app) before(c *cli.Context) error {
 // ownWork is what a newer updater is never asked to do: to rescue, for the
 // rescuer must not be what is being rescued; to do the second half of what
 // another process of this very program began; to say which program this is.
-var ownWork = map[string]bool{"": true, "recover": true, "switch": true, "version": true, "help": true}
+var ownWork = map[string]bool{"": true, recoverName: true, "switch": true, "version": true, "help": true}
 
 const (
 	programsFlag = "programs-dir"
@@ -237,7 +242,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	}
 	i := installer.New(paths, a.log, command...)
 	i.Machine.Scheduled = a.scheduled()
-	if name := c.Command.Name; name != "switch" && name != "recover" && slices.ContainsFunc(c.App.Commands,
+	if name := c.Command.Name; name != "switch" && name != recoverName && slices.ContainsFunc(c.App.Commands,
 		func(c *cli.Command) bool { return c.Name == name }) {
 		a.settle = func(ctx context.Context, done bool) {
 			i.Settle(ctx, name)

@@ -58,6 +58,7 @@ func (u usageError) Unwrap() error { return u.error }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: console.To(stdout), stderr: console.To(stderr), predecessor: successor.Current()}
+	a.dropped = dropUnusable(args)
 	err := a.commands().RunContext(ctx, args)
 	if a.settle != nil && !a.readOnly {
 		// Whatever ended the command, how the host is has to be told.

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"teleport-update/installer/transaction"
+)
+
+// usable says which values of the environment a run of our own units goes by. The folders are in the
+// unit's command, where they are not the usual ones: a file of variables that names others has the runs
+// look at another host's worth of folders, and find nothing there.
+var usable = map[string]func(value string) bool{
+	"DATA_DIR":     never,
+	"LINK_DIR":     never,
+	"UNIT_DIR":     never,
+	"PROGRAMS_DIR": never,
+	"POLICY_DIR":   filepath.IsAbs,
+	"AGENT_CONFIG": filepath.IsAbs,
+	"LOG_FORMAT":   func(format string) bool { return slices.Contains([]string{"", "text", "json"}, format) },
+	"DEBUG":        isBool,
+}
+
+func never(string) bool { return false }
+
+func isBool(value string) bool {
+	_, err := strconv.ParseBool(value)
+	return value == "" || err == nil
+}
+
+// dropUnusable takes variables out of the environment that would keep a run of the timer, or a recovery,
+// from its work, and returns their names. What a person wrote for logs must not cost a host its agent. The
+// command line of a person is theirs: there a value that cannot be used is an error.
+func dropUnusable(args []string) (dropped []string) {
+	recovery := slices.Contains(args, recoverName) && os.Getenv("INVOCATION_ID") != "" // of a unit's process
+	if !recovery && os.Getenv(transaction.ScheduledVariable) != "1" {
+		return nil
+	}
+	for name, use := range usable {
+		for _, variable := range env(name) {
+			if value, set := os.LookupEnv(variable); set && !use(value) {
+				os.Unsetenv(variable)
+				dropped = append(dropped, variable)
+			}
+		}
+	}
+	slices.Sort(dropped)
+	return dropped
+}
