@@ -252,6 +252,12 @@ var idleMeans = []struct {
 	{"with an updater", "the recovery has another command", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
 		u.Command = []string{"/bin/true"}
 	}), decision.NeedsAttention, decision.RecoveryBroken},
+	{"with an updater", "the recovery has a program around it that fails", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
+		u.LoadState, u.ExecStart, u.Command = "loaded", "/bin/false", []string{"/bin/false", "teleport-update", "recover", "--boot"}
+	}), decision.NeedsAttention, decision.RecoveryBroken},
+	{"with an updater", "the runs need a unit that is gone", ownUnit("teleport-update.service", func(u *systemd.Unit) {
+		u.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "masked.service"}}
+	}), decision.NeedsAttention, decision.UpdaterBroken},
 	{"with an updater", "the runs have another command", ownUnit("teleport-update.service", func(u *systemd.Unit) {
 		u.Command = []string{"/bin/true"}
 	}), decision.NeedsAttention, decision.UpdaterBroken},
@@ -274,6 +280,12 @@ var idleMeans = []struct {
 	{"whose last run ended well", "the timer started one that did not begin", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
 		u.LastTrigger, u.Triggered, u.NextTrigger = noon.Add(-time.Hour), noon.Add(-time.Hour), noon.Add(time.Minute)
 	}), decision.Failing, decision.NoRuns},
+	{"whose last run ended well", "of those that the timer starts every ten minutes none begins", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon.Add(-time.Hour), noon.Add(-time.Hour)
+		h.own["teleport-update.timer"] = func(u *systemd.Unit) {
+			u.LastTrigger, u.Triggered, u.NextTrigger = noon.Add(-2*time.Minute), noon.Add(-2*time.Minute), noon.Add(8*time.Minute)
+		}
+	}, decision.Failing, decision.NoRuns},
 	{"whose last run ended well", "its unit stays active, so that the timer starts no more", neverEnds("active", "exited", time.Second),
 		decision.Failing, decision.NoRuns},
 	{"whose last run ended well", "it hangs", neverEnds("activating", "start", 3*time.Hour+16*time.Minute), decision.Failing, decision.NoRuns},

@@ -25,10 +25,31 @@ func (l *Lack) Fix() string {
 		return fmt.Sprintf("`%s`, or remove the setting (`systemctl cat %s` shows it)", Unmask(l.Need.Unit), l.Of)
 	case "not-found":
 		return fmt.Sprintf("bring the unit back, or remove the setting (`systemctl cat %s` shows it)", l.Of)
+	case failed:
+		if l.Need.Setting != requisite {
+			return fmt.Sprintf("`systemctl status %s` says why, or remove the setting (`systemctl cat %s` shows it)", l.Need.Unit, l.Of)
+		}
 	case "bad-setting", "error":
 		return fmt.Sprintf("`systemctl status %s` says what is wrong with it", l.Need.Unit)
 	}
 	return fmt.Sprintf("`systemctl start %s`", l.Need.Unit)
+}
+
+const failed = "failed" // a state of units
+
+// FailedNeed returns a unit that u needs and that failed when systemd started it last: so a start of u that was asked for did not
+// come to pass. It is nil if none did. It asks for one unit after the other.
+func FailedNeed(ctx context.Context, u Unit, ask func(ctx context.Context, unit string) (Unit, error)) (*Lack, error) {
+	for _, need := range u.Ties.Needs[:min(len(u.Ties.Needs), mostNeeds)] {
+		needed, err := ask(ctx, need.Unit)
+		if err != nil {
+			return nil, err
+		}
+		if needed.ActiveState == failed {
+			return &Lack{u.Name, need, failed}, nil
+		}
+	}
+	return nil, nil
 }
 
 // mostNeeds bounds how many units LackOf asks for. An ordinary service needs five, with all that those need.

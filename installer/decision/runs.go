@@ -105,12 +105,15 @@ func updaterBroken(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("%s starts %s, which updates nothing: look at %s", u.Name, strings.Join(u.Command, " "),
 			strings.Join(u.DropIns, ", ")))
 	}
+	if err != nil || !h.Deep || o.Others {
+		return err
+	}
+	why, err := h.RunNeeds(h)
+	if why != nil {
+		f.found(nil, fmt.Sprintf("%v: %s", why.What, why.Fix))
+	}
 	return err
 }
-
-// overdue is by how much a run may be late: the timer spreads its runs, and a busy host is
-// slow.
-const overdue = 15 * time.Minute
 
 // timer says why no run starts by itself: off is a person's wish, stopped a fault. Both are
 // empty if runs start, if systemd does not run, and if that is not known.
@@ -233,75 +236,6 @@ func howItEnded(u systemd.Unit) string {
 		return u.Exit.String()
 	}
 	return "failed (" + u.Result + ")"
-}
-
-func noRuns(h *facts, f *finder) error {
-	o, err := h.Own(h)
-	if err != nil {
-		return err
-	}
-	timer, run, now := o.Timer, o.Run, h.Now()
-	if timer.LoadState != "loaded" || timer.ActiveState != "active" || o.Others {
-		return nil // another check's
-	}
-	runs := run.ActiveState == "activating" || run.ActiveState == "active" || run.ActiveState == "deactivating"
-	waits := run.JobPending && !runs
-	since := h.Ticks().Ended
-	if run.ExitedAt.After(since) {
-		since = run.ExitedAt
-	}
-	last := "none has ended in this boot"
-	if !since.IsZero() {
-		last = "the last one ended at " + since.Format(time.RFC3339)
-	}
-	begun := now.Add(-run.InState)
-	switch {
-	case runs && run.SubState == "exited":
-		f.found(&begun, fmt.Sprintf("the timer starts no more runs, because %s stays active after each of them (RemainAfterExit=), and %s: "+
-			"remove that setting (`systemctl cat %[1]s` shows where it is), then `systemctl daemon-reload` and `systemctl stop %[1]s`",
-			run.Name, last))
-	case runs && run.InState > patienceWith(run):
-		f.found(&begun, fmt.Sprintf("a run of the timer has been at one step since %s (%s, %s), no other one begins before it ends, "+
-			"and %s: `systemctl status %s` shows what it does, `%s` ends it", begun.Format(time.RFC3339), run.ActiveState, run.SubState, last,
-			run.Name, ending(run)))
-	case waits && !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue:
-		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: "+
-			"`systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))
-	case runs || waits:
-	case !timer.NextTrigger.IsZero() && now.Sub(timer.NextTrigger) > overdue:
-		f.found(nonZero(timer.NextTrigger), fmt.Sprintf("a run of the timer was due at %s and did not begin, and %s: `systemctl restart %s`",
-			timer.NextTrigger.Format(time.RFC3339), last, timer.Name))
-	case timer.Triggered.After(since) && timer.Triggered.After(run.StartedAt) && now.Sub(timer.Triggered) > overdue:
-		f.found(nonZero(timer.Triggered), fmt.Sprintf("the timer started a run at %s, which did not begin, and %s: see `systemctl status %s`",
-			timer.Triggered.Format(time.RFC3339), last, run.Name))
-	case timer.SubState == "elapsed":
-		f.found(nil, fmt.Sprintf("the updater's timer starts nothing any more, and %s: see what its drop-ins say, `systemctl cat %s`", last,
-			timer.Name))
-	}
-	return nil
-}
-
-// longestRun is the limit that the unit of a run has for it: TimeoutStartSec=.
-const longestRun = 3 * time.Hour
-
-// patienceWith is how long a run that is well may be in its state. A drop-in may have given it more time; without
-// a limit it has that of the unit.
-func patienceWith(run systemd.Unit) time.Duration {
-	if !slices.Contains([]string{"start", "running", "auto-restart"}, run.SubState) {
-		return overdue // a command before it or after it, or its stop
-	}
-	if run.StartTimeout == systemd.Forever {
-		return longestRun + overdue
-	}
-	return max(longestRun, run.StartTimeout) + overdue
-}
-
-// ending is the command that ends a run. A stop that hangs would be waited for.
-func ending(run systemd.Unit) string {
-	if run.ActiveState == "deactivating" {
-		return "systemctl kill --signal=KILL " + run.Name
-	}
-	return "systemctl stop " + run.Name
 }
 
 func runsFail(h *facts, f *finder) error {

@@ -20,8 +20,8 @@ func CheckNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) error {
 	return failure.Refuse("%s would not start again, for %v: %s", u.Name, lack, lack.Fix())
 }
 
-// CheckRecoveryNeeds is CheckNeeds for the unit of the recovery at boot. err is why that cannot be told.
-func CheckRecoveryNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) (why *failure.Error, err error) {
+// CheckOwnNeeds is CheckNeeds for a unit of the updater's own. err is why that cannot be told.
+func CheckOwnNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) (why *failure.Error, err error) {
 	lack, err := systemd.LackOf(ctx, u, ask)
 	if err != nil || lack == nil {
 		return nil, err

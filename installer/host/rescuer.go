@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"slices"
 	"time"
 
 	"teleport-update/internal/executable"
 	"teleport-update/internal/trust"
+	"teleport-update/systemd"
 )
 
 // rescuerLimit is far more than it takes a program to say what it is, on a busy host
@@ -24,13 +26,43 @@ func (h *Host) Rescuer(ctx context.Context) (program string, schema int, err err
 	if program, err = h.OwnUnits().Rescuer(); err != nil {
 		return program, 0, err
 	}
+	schema, err = schemaOf(ctx, program)
+	return program, schema, err
+}
+
+// LoadedRescuer is Rescuer for the command that systemd has loaded for the recovery, where a drop-in put another one around
+// the program or in its place: with the words before "recover", it is asked in the same way.
+func LoadedRescuer(ctx context.Context, recovery systemd.Unit) (schema int, err error) {
+	words := recovery.Command
+	for _, later := range recovery.Later {
+		if !slices.Contains(words, recovers) {
+			words = later
+		}
+	}
+	n := slices.Index(words, recovers)
+	if n < 1 {
+		return 0, fmt.Errorf("%s runs no recovery", recovery.Name)
+	}
+	program := words[0]
+	if slices.Equal(words, recovery.Command) {
+		program = recovery.ExecStart
+	}
+	return schemaOf(ctx, program, words[1:n]...)
+}
+
+// recovers is the command of the updater that a recovery is.
+const recovers = "recover"
+
+// schemaOf asks an updater, which other words may come before, for the highest schema of a journal that it can act on.
+func schemaOf(ctx context.Context, program string, words ...string) (schema int, err error) {
 	if err := trust.Executable(program); err != nil {
-		return program, 0, err
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, rescuerLimit, fmt.Errorf("no answer within %v", rescuerLimit))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "version", "--format", "json")
-	cmd.Env, cmd.WaitDelay = []string{}, time.Second // what this run was told is not for that one
+	cmd := exec.CommandContext(ctx, program, append(words, "version", "--format", "json")...)
+	// What this run was told is not for that one. Words before it may be looked for where systemd has them looked for.
+	cmd.Env, cmd.WaitDelay = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"}, time.Second
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -38,7 +70,7 @@ func (h *Host) Rescuer(ctx context.Context) (program string, schema int, err err
 	if errors.Is(err, fs.ErrPermission) {
 		// The kernel has one word for a lost mode, and for a mount with noexec.
 		if why, blind := executable.Why(program); blind == nil && why != nil {
-			return program, 0, why
+			return 0, why
 		}
 	}
 	var says struct {
@@ -48,7 +80,7 @@ func (h *Host) Rescuer(ctx context.Context) (program string, schema int, err err
 		err = json.Unmarshal(out, &says)
 	}
 	if err != nil {
-		return program, 0, fmt.Errorf("ask %s for its version: %w", program, err)
+		return 0, fmt.Errorf("ask %s for its version: %w", program, err)
 	}
-	return program, says.Schema, nil
+	return says.Schema, nil
 }

@@ -28,12 +28,16 @@ func (s *Survey) Own(ctx context.Context) (Own, error) {
 	return s.own.get(func() (Own, error) {
 		u := s.from.Updater.OwnUnits()
 		o := Own{Problems: u.Problems(), Overruled: u.Overruled(), Others: u.RecoveryOnly}
-		for name, into := range map[string]*systemd.Unit{u.Timer(): &o.Timer, u.Service(): &o.Run, u.Recovery(): &o.Recovery} {
-			unit, err := s.unit(ctx, name)
+		// The timer first: of a run that it started by then, what comes after shows the job, the start or the end.
+		for _, of := range []struct {
+			name string
+			into *systemd.Unit
+		}{{u.Timer(), &o.Timer}, {u.Service(), &o.Run}, {u.Recovery(), &o.Recovery}} {
+			unit, err := s.unit(ctx, of.name)
 			if err != nil {
 				return o, err
 			}
-			*into = unit
+			*of.into = unit
 		}
 		return o, nil
 	})
@@ -56,16 +60,39 @@ func (s *Survey) RecoveryNeeds(ctx context.Context) (why *failure.Error, err err
 	if err != nil {
 		return nil, err
 	}
-	return host.CheckRecoveryNeeds(ctx, o.Recovery, s.unit)
+	return host.CheckOwnNeeds(ctx, o.Recovery, s.unit)
 }
 
-// Rescuer runs the program that the recovery at boot runs, and says why that cannot be
+// RunNeeds says which unit that a run of the timer needs keeps systemd from starting it; nil if none shows. It asks
+// systemd for each of them.
+func (s *Survey) RunNeeds(ctx context.Context) (why *failure.Error, err error) {
+	o, err := s.Own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return host.CheckOwnNeeds(ctx, o.Run, s.unit)
+}
+
+// FailedNeed is a unit that a run of the timer needs and that failed when systemd started it last; nil if none did.
+func (s *Survey) FailedNeed(ctx context.Context) (*systemd.Lack, error) {
+	o, err := s.Own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return systemd.FailedNeed(ctx, o.Run, s.unit)
+}
+
+// Rescuer runs the program that the recovery at boot runs, by its unit's file and as systemd has it loaded, and says why that cannot be
 // counted on. It takes some 20 ms of CPU, so runs of the timer do without it.
 func (s *Survey) Rescuer(ctx context.Context) error {
 	_, err := s.rescuer.get(func() (string, error) {
 		program, _, err := s.from.Updater.Rescuer(ctx)
 		if err == nil {
-			return program, nil
+			o, blind := s.Own(ctx) // who cannot see it says so elsewhere
+			if loaded := o.Recovery.ExecStart; blind == nil && loaded != "" && loaded != program {
+				_, err = host.LoadedRescuer(ctx, o.Recovery) // a drop-in names another one
+			}
+			return program, err
 		}
 		if why, blind := executable.Why(program); program != "" && blind == nil && why != nil {
 			err = why

@@ -9,7 +9,6 @@ import (
 
 	"teleport-update/backup"
 	"teleport-update/installer/host"
-	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/systemd"
@@ -296,7 +295,7 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 	}
 	why := p.t.m.Host.CheckRecovery(ctx, u)
 	if why == nil {
-		why, err = host.CheckRecoveryNeeds(ctx, u, p.t.agent.Unit)
+		why, err = host.CheckOwnNeeds(ctx, u, p.t.agent.Unit)
 	}
 	if why == nil {
 		return err
@@ -309,7 +308,7 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 func recoveryRuns(p *Preflight, ctx context.Context) error {
 	program, _, err := p.t.m.AskRescuer(ctx)
 	if loaded := p.recovery.ExecStart; err == nil && loaded != "" && loaded != program {
-		err, _ = executable.Why(loaded) // a drop-in names another one
+		_, err = host.LoadedRescuer(ctx, p.recovery) // a drop-in names another one
 	}
 	return err
 }

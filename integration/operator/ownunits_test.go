@@ -44,10 +44,12 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 		{run, "[Service]\nTimeoutStartSec=1ms\n", decision.RunNotMade, "took too long"},
 		{run, "[Unit]\nConditionPathExists=/nonexistent\n", decision.RunNotMade, "a condition or an assertion"},
 		{run, "[Unit]\nAssertPathExists=/nonexistent\n", decision.RunNotMade, "a condition or an assertion"},
+		{run, "[Unit]\nRequires=masked.service\n", decision.UpdaterBroken, "masked.service, which " + run + " needs (Requires=), is masked"},
 		{timer, "[Timer]\nUnit=systemd-tmpfiles-clean.service\n", decision.TimerStopped, "starts systemd-tmpfiles-clean.service instead"},
 		{timer, "[Timer]\nOnCalendar=\nOnActiveSec=1us\nAccuracySec=1us\nRandomizedDelaySec=0\n", decision.NoRuns, "starts nothing any more"},
 		{timer, "[Unit]\nConditionPathExists=/nonexistent\n", decision.TimerStopped, "stopped"},
 		{recovery, "[Service]\nExecStart=\nExecStart=/bin/true\n", decision.RecoveryBroken, "starts /bin/true"},
+		{recovery, "[Service]\nExecStart=\nExecStart=/bin/false teleport-update recover --boot\n", decision.RecoveryBroken, "/bin/false"},
 		{recovery, "[Service]\nExecStart=\n", decision.RecoveryBroken, "bad-setting"},
 		{recovery, "[Service]\nUser=daemon\n", decision.RecoveryBroken, "as user daemon"},
 		{recovery, "[Service]\nDynamicUser=yes\n", decision.RecoveryBroken, "as user"},
@@ -90,7 +92,7 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 			s.Wants("1.1.0")
 			for _, args := range [][]string{{"update", "--now"}, {"update", "--now", "--dry-run"}} {
 				r := s.Try(append([]string{updater}, args...)...)
-				if r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "cannot be counted on") || !strings.Contains(r.Stdout+r.Stderr, c.says) {
+				if r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "which would repair an update that a power cut ends, cannot") || !strings.Contains(r.Stdout+r.Stderr, c.says) {
 					t.Errorf("%s with %q: %v ends with %d:\n%s%s", c.unit, c.drop, args, r.Code, r.Stdout, r.Stderr)
 				}
 			}
@@ -115,9 +117,39 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 		}
 		s.StatusIs("idle")
 	}
+	s.seesWhatKeepsRuns(timer, run)
 	s.Wants("1.1.0")
 	s.Must(updater, "update", "--now")
 	s.Serves("1.1.0")
+}
+
+// seesWhatKeepsRuns has the timer start a run that a failing unit keeps from beginning: of that systemd notes nothing in the
+// run's own service.
+func (s *scene) seesWhatKeepsRuns(timer, run string) {
+	s.T.Helper()
+	const fails = "/etc/systemd/system/vpn.service"
+	once, needs := "/etc/systemd/system/"+timer+".d/95-other.conf", "/etc/systemd/system/"+run+".d/95-other.conf"
+	s.Write(fails, "[Service]\nType=oneshot\nExecStart=/bin/false\n")
+	s.Write(needs, "[Unit]\nRequires=vpn.service\nAfter=vpn.service\n")
+	s.Write(once, "[Timer]\nOnCalendar=\nOnActiveSec=1us\nAccuracySec=1us\nRandomizedDelaySec=0\n")
+	s.Must("systemctl", "daemon-reload")
+	s.Must("systemctl", "restart", timer)
+	host.Wait(s.T, patience, func() error {
+		r := s.Status()
+		for _, c := range r.Conditions {
+			if c.Type == decision.NoRuns && strings.Contains(c.Message, "vpn.service, which "+run+" needs (Requires=), is failed") {
+				return nil
+			}
+		}
+		return fmt.Errorf("status is %s, %+v", r.State, r.Conditions)
+	})
+	s.Must("rm", fails, needs, once)
+	s.Must("systemctl", "daemon-reload")
+	s.Must("systemctl", "restart", timer)
+	if code := s.Tick(); code != 0 {
+		s.T.Errorf("without the need, a run of the timer ends with %d", code)
+	}
+	s.StatusIs("idle")
 }
 
 // elapsed returns once a timer has started what it starts, and that has ended.

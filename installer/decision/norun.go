@@ -1,0 +1,106 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"teleport-update/systemd"
+)
+
+// overdue is by how much a run may be late: the timer spreads its runs, and a busy host is
+// slow.
+const overdue = 15 * time.Minute
+
+func noRuns(h *facts, f *finder) error {
+	o, err := h.Own(h)
+	if err != nil {
+		return err
+	}
+	timer, run, now := o.Timer, o.Run, h.Now()
+	if timer.LoadState != "loaded" || timer.ActiveState != "active" || o.Others {
+		return nil // another check's
+	}
+	runs := run.ActiveState == "activating" || run.ActiveState == "active" || run.ActiveState == "deactivating"
+	waits := run.JobPending && !runs
+	since := h.Ticks().Ended
+	if run.ExitedAt.After(since) {
+		since = run.ExitedAt
+	}
+	last := "none has ended in this boot"
+	if !since.IsZero() {
+		last = "the last one ended at " + since.Format(time.RFC3339)
+	}
+	begun := now.Add(-run.InState)
+	switch {
+	case runs && run.SubState == "exited":
+		f.found(&begun, fmt.Sprintf("the timer starts no more runs, because %s stays active after each of them (RemainAfterExit=), and %s: "+
+			"remove that setting (`systemctl cat %[1]s` shows where it is), then `systemctl daemon-reload` and `systemctl stop %[1]s`",
+			run.Name, last))
+	case runs && run.InState > patienceWith(run):
+		f.found(&begun, fmt.Sprintf("a run of the timer has been at one step since %s (%s, %s), no other one begins before it ends, "+
+			"and %s: `systemctl status %s` shows what it does, `%s` ends it", begun.Format(time.RFC3339), run.ActiveState, run.SubState, last,
+			run.Name, ending(run)))
+	case waits && !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue:
+		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: "+
+			"`systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))
+	case runs || waits:
+	case !timer.NextTrigger.IsZero() && now.Sub(timer.NextTrigger) > overdue:
+		f.found(nonZero(timer.NextTrigger), fmt.Sprintf("a run of the timer was due at %s and did not begin, and %s: `systemctl restart %s`",
+			timer.NextTrigger.Format(time.RFC3339), last, timer.Name))
+	case notBegun(timer, run, since) && now.Sub(timer.Triggered) > beginsWithin:
+		see, err := whyNotBegun(h, run)
+		f.found(nonZero(timer.Triggered), fmt.Sprintf("the timer started a run at %s, which did not begin, and %s: %s",
+			timer.Triggered.Format(time.RFC3339), last, see))
+		return err
+	case timer.SubState == "elapsed":
+		f.found(nil, fmt.Sprintf("the updater's timer starts nothing any more, and %s: see what its drop-ins say, `systemctl cat %s`", last,
+			timer.Name))
+	}
+	return nil
+}
+
+// beginsWithin is for clocks that are set meanwhile: systemd makes the job of a run before it tells that the timer started one.
+const beginsWithin = 5 * time.Second
+
+// notBegun reports whether the timer started a run that did not begin, which leaves no trace in a service that ended well before: a
+// unit that it needs failed to start. One that its conditions skipped is told by them.
+func notBegun(timer, run systemd.Unit, since time.Time) bool {
+	at := timer.Triggered
+	return at.After(since) && at.After(run.StartedAt) && !run.Skipped.After(at)
+}
+
+// whyNotBegun is the unit that is to blame, for a person who asks, or where to look.
+func whyNotBegun(h *facts, run systemd.Unit) (see string, err error) {
+	var lack *systemd.Lack
+	if h.Deep {
+		lack, err = h.FailedNeed(h)
+	}
+	if lack != nil {
+		return fmt.Sprintf("%v; %s", lack, lack.Fix()), nil
+	}
+	return fmt.Sprintf("see `systemctl status %s` and `journalctl -u %[1]s`", run.Name), err
+}
+
+// longestRun is the limit that the unit of a run has for it: TimeoutStartSec=.
+const longestRun = 3 * time.Hour
+
+// patienceWith is how long a run that is well may be in its state. A drop-in may have given it more time; without
+// a limit it has that of the unit.
+func patienceWith(run systemd.Unit) time.Duration {
+	if !slices.Contains([]string{"start", "running", "auto-restart"}, run.SubState) {
+		return overdue // a command before it or after it, or its stop
+	}
+	if run.StartTimeout == systemd.Forever {
+		return longestRun + overdue
+	}
+	return max(longestRun, run.StartTimeout) + overdue
+}
+
+// ending is the command that ends a run. A stop that hangs would be waited for.
+func ending(run systemd.Unit) string {
+	if run.ActiveState == "deactivating" {
+		return "systemctl kill --signal=KILL " + run.Name
+	}
+	return "systemctl stop " + run.Name
+}
