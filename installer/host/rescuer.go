@@ -3,9 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os/exec"
 	"slices"
 	"time"
@@ -55,6 +53,10 @@ const recovers = "recover"
 
 // schemaOf asks an updater, which other words may come before, for the highest schema of a journal that it can act on.
 func schemaOf(ctx context.Context, program string, words ...string) (schema int, err error) {
+	// The kernel has one word for a lost mode, and for a mount with noexec.
+	if why, blind := executable.Why(program); blind == nil && why != nil {
+		return 0, why
+	}
 	if err := trust.Executable(program); err != nil {
 		return 0, err
 	}
@@ -66,12 +68,6 @@ func schemaOf(ctx context.Context, program string, words ...string) (schema int,
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	}
-	if errors.Is(err, fs.ErrPermission) {
-		// The kernel has one word for a lost mode, and for a mount with noexec.
-		if why, blind := executable.Why(program); blind == nil && why != nil {
-			return 0, why
-		}
 	}
 	var says struct {
 		Schema int `json:"schema"`

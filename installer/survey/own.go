@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"teleport-update/installer/host"
-	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/systemd"
@@ -92,10 +91,6 @@ func (s *Survey) Rescuer(ctx context.Context) error {
 			if loaded := o.Recovery.ExecStart; blind == nil && loaded != "" && loaded != program {
 				_, err = host.LoadedRescuer(ctx, o.Recovery) // a drop-in names another one
 			}
-			return program, err
-		}
-		if why, blind := executable.Why(program); program != "" && blind == nil && why != nil {
-			err = why
 		}
 		return program, err
 	})

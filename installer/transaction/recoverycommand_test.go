@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +27,11 @@ func (r recoveryOf) Unit(ctx context.Context, name string) (systemd.Unit, error)
 
 // Nothing is changed while the recovery at boot, as systemd has it, cannot be executed: the units' files name another program.
 func TestAProgramOfADropInThatIsMissingIsNoRecovery(t *testing.T) {
-	for program, refused := range map[string]bool{filepath.Join(t.TempDir(), "teleport-update"): true, "/proc/self/exe": false} {
+	there := filepath.Join(t.TempDir(), "there")
+	if err := os.WriteFile(there, []byte(rescuerOfToday), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for program, refused := range map[string]bool{filepath.Join(t.TempDir(), "teleport-update"): true, there: false} {
 		m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds})
 		m.Machine.Connect = func(context.Context) (Agent, error) { return recoveryOf{m, program}, nil }
 		before := m.main

@@ -211,7 +211,7 @@ func TestATransactionThatTheRescuerIsTooOldForIsRefused(t *testing.T) {
 		"it does not say":                   {needs: state.Schema + 1, says: `echo '{"version": "1"}'`, want: "knows schema 0"},
 		"it is another program":             {needs: state.Schema + 1, says: `echo hello`, want: "ask " + m.Host.Paths.Updater()},
 		"it fails":                          {needs: state.Schema + 1, says: `exit 3`, want: "exit status 3"},
-		"there is none":                     {needs: state.Schema + 1, want: "no such file"},
+		"there is none":                     {needs: state.Schema + 1, want: "is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.RemoveAll(filepath.Dir(m.Host.Paths.Updater())); err != nil {
