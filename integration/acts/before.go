@@ -136,6 +136,11 @@ func withOtherUnits() (all []action) {
 // toTheUpdatersUnits is done to the timer, to its service, and to the recovery.
 func toTheUpdatersUnits() (all []action) {
 	const timer, service, recovery = "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service"
+	const variables = "/etc/default/teleport-update"
+	const needed = "/etc/systemd/system/other-needed-by-runs.service"
+	runsNeed := dropIn(service, "a unit that the timer's runs require fails", `[Unit]\nRequires=other-needed-by-runs.service\nAfter=other-needed-by-runs.service\n`)
+	runsNeed.before = `printf '[Service]\nType=oneshot\nExecStart=/bin/false\n' >` + needed + "; " + runsNeed.before
+	runsNeed.undo = "rm -f " + needed + "; " + runsNeed.undo
 	all = []action{
 		dropIn(service, "a condition skips the timer's runs", `[Unit]\nConditionPathExists=/nonexistent\n`),
 		dropIn(service, "the timer's runs have no memory", `[Service]\nLimitAS=1M\n`),
@@ -147,6 +152,11 @@ func toTheUpdatersUnits() (all []action) {
 		dropIn(recovery, "a command that fails comes before the recovery", `[Service]\nExecStartPre=/bin/false\n`),
 		dropIn(recovery, "a command skips the recovery", `[Service]\nExecCondition=/bin/false\n`),
 		dropIn(recovery, "a unit that the recovery requires is not there", `[Unit]\nRequires=nonexistent.service\n`),
+		dropIn(recovery, "a program that fails is around the recovery", `[Service]\nExecStart=\nExecStart=/bin/false teleport-update recover --boot\n`),
+		// systemd notes nothing of it in the service itself.
+		runsNeed,
+		{name: "variables of the updater's units mean nothing", on: variables, undo: "sed -i '/maybe$\\|nothing$/d' " + variables,
+			before: `printf 'TELEPORT_UPDATE_DEBUG=maybe\nTELEPORT_UPDATE_DATA_DIR=/srv/nothing\nTELEPORT_UPDATE_LOG_FORMAT=nothing\n' >>` + variables},
 	}
 	for _, unit := range []string{timer, service, recovery} {
 		all = append(all, action{name: unit + " is masked", on: unit, before: "systemctl --quiet mask " + unit,
