@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -17,6 +18,7 @@ import (
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/plaintext"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
 )
@@ -46,7 +48,7 @@ func planToken(h *host.Host, file string) (*joinToken, error) {
 	if err != nil {
 		return nil, failure.Unchanged("read the join token: %w", err)
 	}
-	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(h.Paths.DataDir, "token")}
+	t := &joinToken{secret: strings.TrimSpace(string(plaintext.UTF8(data))), path: filepath.Join(h.Paths.DataDir, "token")}
 	if t.secret == "" || !isToken(t.secret) {
 		return nil, failure.Unchanged("%s does not hold one word; a join token is one", file)
 	}
@@ -106,7 +108,7 @@ func (t *joinToken) checkPlace() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && !isToken(strings.TrimSpace(string(content))) {
+	if err == nil && !isToken(strings.TrimSpace(string(plaintext.UTF8(content)))) {
 		err = errors.New("it does not hold one word; a join token is one")
 	}
 	if err != nil {
@@ -118,7 +120,7 @@ func (t *joinToken) checkPlace() error {
 
 // isToken reports whether a text is one word, or none.
 func isToken(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // placeToken puts the token, and a configuration where there is none, in place.

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -20,14 +21,19 @@ func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		there   string // in the place of the token; empty: nothing
+		given   string // empty: secret
 		prepare func(t *testing.T, i *Installer, place string)
 		refused string
 	}{
-		"nothing is there":     {},
-		"another token":        {there: "the-token-before\n"},
-		"an empty file":        {there: "\n"},
-		"what is no token":     {there: "root:*:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n", refused: "does not hold one word"},
-		"what is far too long": {there: strings.Repeat("x", maxTokenSize+1), refused: "is larger"},
+		"nothing is there": {},
+		"another token":    {there: "the-token-before\n"},
+		"an empty file":    {there: "\n"},
+		"a token with a byte order mark before it":  {given: "\xef\xbb\xbfsecret\r\n"},
+		"a token that PowerShell wrote":             {given: "\xff\xfes\x00e\x00c\x00r\x00e\x00t\x00\r\x00\n\x00", there: "\xff\xfea\x00"},
+		"a token in big-endian UTF-16":              {given: "\xfe\xff\x00s\x00e\x00c\x00r\x00e\x00t"},
+		"a byte order mark in the place of a token": {there: "\xef\xbb\xbf"},
+		"what is no token":                          {there: "root:*:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n", refused: "does not hold one word"},
+		"what is far too long":                      {there: strings.Repeat("x", maxTokenSize+1), refused: "is larger"},
 		"a link": {refused: "link", prepare: func(t *testing.T, i *Installer, place string) {
 			if err := os.Symlink("/etc/hostname", place); err != nil {
 				t.Fatal(err)
@@ -53,7 +59,7 @@ func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
 			i := testInstaller(t)
 			dir := t.TempDir()
 			place, given := filepath.Join(dir, "join", "place"), filepath.Join(dir, "given")
-			writeFile(t, given, "secret")
+			writeFile(t, given, cmp.Or(tc.given, "secret"))
 			writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport: {join_params: {token_name: "+place+"}}")
 			if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/plaintext"
 	"teleport-update/internal/regular"
 )
 
@@ -46,7 +47,7 @@ func ReadToken(file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the join token for reports: %w", err)
 	}
-	token := strings.TrimSpace(string(data))
+	token := strings.TrimSpace(string(plaintext.UTF8(data)))
 	if len(token) < 16 || len(token) > 200 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return "", fmt.Errorf("%s does not hold one word of 16 to 200 letters, as a join token for reports is (\"teleport-find "+
 			"tokens add\" prints one)", file)

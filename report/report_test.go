@@ -270,7 +270,7 @@ func TestAFileThatOthersCanWriteIsNotUsed(t *testing.T) {
 func TestReadToken(t *testing.T) {
 	dir := t.TempDir()
 	for content, ok := range map[string]bool{
-		token: true, token + "\n": true, "  " + token + "\n\n": true,
+		token: true, "\ufeff" + token: true, "\xff\xfe" + strings.Join(strings.Split(token, ""), "\x00") + "\x00": true, token + "\n": true, "  " + token + "\n\n": true,
 		"": false, "\n": false, "short": false, token + " " + token: false, token + "\n" + token: false,
 		strings.Repeat("x", 300): false, strings.Repeat("x", 10000): false, "tøken-tøken-tøken-tøken": false, "a\x00" + token: false,
 	} {

@@ -16,6 +16,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/plaintext"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
 )
@@ -101,8 +102,12 @@ func (t *oneText) UnmarshalYAML(n *yaml.Node) error {
 
 // plainFile says what is wrong with the text of a file, where the parser has no words for it.
 func plainFile(data []byte, err error) error {
-	if !utf8.Valid(data) {
+	data = plaintext.UTF8(data)
+	switch {
+	case !utf8.Valid(data):
 		return errors.New("it is not in UTF-8: save it in that encoding")
+	case bytes.IndexByte(data, 0) >= 0:
+		return errors.New("it has bytes of zero, as text in UTF-16 has, and a file after a power cut: save it in UTF-8")
 	}
 	for n, line := range bytes.Split(data, []byte("\n")) {
 		if indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]; bytes.ContainsRune(indent, '\t') {

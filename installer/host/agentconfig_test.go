@@ -37,6 +37,9 @@ func TestProxyAndGroupComeFromTheAgentWhenNotSaid(t *testing.T) {
 		{name: "a path", config: "teleport:\n  proxy_server: https://a.example.com/web\n", fails: "\"https://a.example.com/web\": it must not contain a path"},
 		{name: "a tab", config: "teleport:\n\tproxy_server: a.example.com\n", fails: "line 2 begins with a tab"},
 		{name: "another encoding", config: "# \xe9quipe\nteleport:\n  proxy_server: a.example.com\n", fails: "not in UTF-8"},
+		{name: "UTF-16 of PowerShell", config: "\xff\xfe" + wide("teleport:\r\n  proxy_server: a.example.com:443\r\n  upgrade_group: dev\r\n"), proxy: "a.example.com:443", group: "dev"},
+		{name: "a tab in UTF-16", config: "\xff\xfe" + wide("teleport:\n\tproxy_server: a.example.com\n"), fails: "line 2 begins with a tab"},
+		{name: "UTF-16 without its mark", config: wide("teleport:\n  proxy_server: a.example.com\n"), fails: "save it in UTF-8"},
 		{name: "a group that is a number", config: "teleport:\n  proxy_server: a.example.com:443\n  upgrade_group: 7\n", proxy: "a.example.com:443", group: "7"},
 		{name: "a byte order mark and line ends of Windows", config: "\xef\xbb\xbfteleport:\r\n  proxy_server: a.example.com:443\r\n", proxy: "a.example.com:443"},
 		{name: "an alias", config: "x: &p a.example.com:443\nteleport:\n  proxy_server: *p\n", proxy: "a.example.com:443"},
@@ -61,6 +64,9 @@ func TestProxyAndGroupComeFromTheAgentWhenNotSaid(t *testing.T) {
 		})
 	}
 }
+
+// wide is ASCII in UTF-16, little-endian and without its mark.
+func wide(s string) string { return strings.Join(strings.Split(s, ""), "\x00") + "\x00" }
 
 // Who can write the agent's configuration steers the host by it, unless root alone can:
 // neither where the host asks is taken from it, nor in which group. Whatever was said

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"teleport-update/internal/plaintext"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -44,6 +45,7 @@ var errEmpty = errors.New("it is empty; a power cut or a full disk may have left
 // Parse reads the text of a policy. What it says of signatures is nil if it says nothing;
 // the Policy has no keys yet.
 func Parse(data []byte) (p Policy, signatures *Mode, err error) {
+	data = plaintext.UTF8(data)
 	if len(bytes.Trim(data, " \t\r\n\x00")) == 0 {
 		return Policy{}, nil, errEmpty
 	}

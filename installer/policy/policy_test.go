@@ -75,6 +75,9 @@ func TestAPolicyIsReadStrictly(t *testing.T) {
 		"# only a comment\n":                    "",
 		"":                                      "it is empty",
 		"\x00\x00\x00\n":                        "it is empty",
+		"\xef\xbb\xbf":                          "it is empty",
+		"\xff\xfe\r\x00\n\x00":                  "it is empty",
+		"\xef\xbb\xbfminimum: 17.2.0\r\n":       "",
 		"{}":                                    "",
 		"minimum:":                              "", // as if it were not there
 		"minimum: ''":                           "minimum: the version is empty",
@@ -271,6 +274,7 @@ func TestTheMinimumIsWrittenBesideWhatIsThere(t *testing.T) {
 		"# ours\nminimum: 16.0.0 # old\nwithdrawn: [17.3.1]\n": "# ours\nminimum: 17.2.0\nwithdrawn: [17.3.1]\n",
 		"# ours\nsignatures: off\n":                            "# ours\nsignatures: off\nminimum: 17.2.0\n",
 		"minimum: 17.2.0 # same\n":                             "minimum: 17.2.0 # same\n",
+		"\xff\xfe#\x00\r\x00\n\x00":                            "#\r\nminimum: 17.2.0\n",
 	} {
 		files := map[string]string{"policy.yaml": before}
 		if before == "-" {

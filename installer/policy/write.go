@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/plaintext"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
@@ -39,7 +40,7 @@ func SetMinimum(dir, minimum string) error {
 	if _, _, err := Parse(old); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	data, err := withMinimum(old, v)
+	data, err := withMinimum(plaintext.UTF8(old), v)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/plaintext"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
@@ -97,6 +98,7 @@ func LoadConfigOr(path, recorded string) (c Config, lost bool, err error) {
 	if err != nil && !missing {
 		return Config{}, false, failure.Unchanged("read the configuration: %w", err)
 	}
+	data = plaintext.UTF8(data)
 	// A power cut leaves zeros of what somebody wrote without a sync.
 	empty := len(bytes.Trim(data, " \t\r\n\x00")) == 0
 	switch {

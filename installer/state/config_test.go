@@ -87,6 +87,8 @@ func TestConfigRefusesWhatCannotBeTrusted(t *testing.T) {
 		"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]\n"
 	for name, tc := range map[string]struct{ content, want string }{
 		"not YAML":                       {"\x00\x01", "read the configuration"},
+		"a byte order mark alone":        {"\xef\xbb\xbf\r\n", "the file is empty"},
+		"that of UTF-16 alone":           {"\xff\xfe", "the file is empty"},
 		"another kind":                   {"version: v1\nkind: db_backup\n", "want version v1"},
 		"another version":                {"version: v2\nkind: agent_versions\n", "want version v1"},
 		"a version that is a path":       {head + "spec: {active_version: ../../../tmp/evil}\n", "is not a version"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"teleport-update/internal/plaintext"
 	"teleport-update/internal/regular"
 )
 
@@ -24,6 +25,7 @@ func readCertificates(path string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the CA file: %w", err)
 	}
+	data = plaintext.UTF8(data)
 	var certs []*x509.Certificate
 	for rest := data; ; {
 		var block *pem.Block

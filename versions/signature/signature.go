@@ -34,6 +34,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"teleport-update/internal/plaintext"
 )
 
 const (
@@ -75,7 +77,7 @@ func ParseKeys(name string, data []byte) ([]Key, error) {
 		return nil, fmt.Errorf("%s is no file of keys: it has more than %d bytes", name, MaxKeys)
 	}
 	var keys []Key
-	for rest := data; ; {
+	for rest := plaintext.UTF8(data); ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			if len(bytes.TrimSpace(rest)) > 0 {

@@ -142,20 +142,21 @@ func TestOnlyPublicKeysThatSignReleasesAreTaken(t *testing.T) {
 		file []byte
 		want string // part of the error; empty: taken
 	}{
-		"one key":              {good, ""},
-		"two keys":             {append(append([]byte{}, good...), good...), ""},
-		"with empty lines":     {append([]byte("\n\n"), append(good, "\n\n"...)...), ""},
-		"nothing":              {nil, "no public key"},
-		"an RSA key":           {public(t, &other.PublicKey), "not an ECDSA key on the curve P-256"},
-		"a P-384 key":          {public(t, &p384.PublicKey), "not an ECDSA key on the curve P-256"},
-		"an Ed25519 key":       {public(t, edwards), "not an ECDSA key on the curve P-256"},
-		"a private key":        {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), "private key"},
-		"a certificate":        {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), "not a PUBLIC KEY"},
-		"a damaged key":        {pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")}), "damaged"},
-		"a key and a stranger": {append(append([]byte{}, good...), public(t, &other.PublicKey)...), "P-256"},
-		"a key and a torso":    {append(append([]byte{}, good...), good[:60]...), "no PEM block"},
-		"far too long":         {[]byte(strings.Repeat(string(good), 1000)), "more than"},
-		"text":                 {[]byte("see the wiki"), "no PEM block"},
+		"one key":                {good, ""},
+		"two keys":               {append(append([]byte{}, good...), good...), ""},
+		"with a byte order mark": {append([]byte("\xef\xbb\xbf"), good...), ""},
+		"with empty lines":       {append([]byte("\n\n"), append(good, "\n\n"...)...), ""},
+		"nothing":                {nil, "no public key"},
+		"an RSA key":             {public(t, &other.PublicKey), "not an ECDSA key on the curve P-256"},
+		"a P-384 key":            {public(t, &p384.PublicKey), "not an ECDSA key on the curve P-256"},
+		"an Ed25519 key":         {public(t, edwards), "not an ECDSA key on the curve P-256"},
+		"a private key":          {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), "private key"},
+		"a certificate":          {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), "not a PUBLIC KEY"},
+		"a damaged key":          {pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")}), "damaged"},
+		"a key and a stranger":   {append(append([]byte{}, good...), public(t, &other.PublicKey)...), "P-256"},
+		"a key and a torso":      {append(append([]byte{}, good...), good[:60]...), "no PEM block"},
+		"far too long":           {[]byte(strings.Repeat(string(good), 1000)), "more than"},
+		"text":                   {[]byte("see the wiki"), "no PEM block"},
 	} {
 		keys, err := ParseKeys("key.pem", tc.file)
 		if tc.want == "" && (err != nil || len(keys) == 0) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
