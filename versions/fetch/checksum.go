@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -30,18 +29,24 @@ func (e *ChecksumError) Error() string {
 // parseChecksum reads the checksum file of a tarball: 64 hex digits in either case, then the
 // end or anything that is not one more letter or digit (a SHA-512, say). Of a list, as sha256sum writes
 // it for several files, the line with the tarball's name counts, and the first one if none has it: mirrors
-// have tarballs under other names.
+// have tarballs under other names. sha256sum begins a line with a backslash if it had to escape the name in it, as
+// with a path of Windows.
 func parseChecksum(data []byte, tarball string) (string, error) {
 	text := string(data)
 	if digest, listed := inList(text, tarball); listed {
 		return digest, nil
 	}
+	text = strings.TrimPrefix(text, escaped)
 	digest := strings.ToLower(text[:min(len(text), 64)])
 	if !versions.IsDigest(digest) {
 		return "", fmt.Errorf("the checksum file does not begin with a SHA-256 (64 hex digits) but with %.40q%s", text, describeChecksum(text))
 	}
 	if len(text) > 64 && isAlphanumeric(text[64]) {
-		return "", errors.New("the checksum file begins with more than 64 hex digits; only SHA-256 is taken")
+		what := lengths[hexDigits(text)]
+		if what != "" {
+			what = " (that is the length of " + what + ")"
+		}
+		return "", fmt.Errorf("the checksum file begins with more than 64 hex digits%s; only SHA-256 is taken", what)
 	}
 	return digest, nil
 }
@@ -49,24 +54,33 @@ func parseChecksum(data []byte, tarball string) (string, error) {
 // inList returns the digest of a file in a list that begins with a digest.
 func inList(text, name string) (digest string, ok bool) {
 	for line := range strings.Lines(text) {
-		digest, file, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
-		digest = strings.ToLower(digest)
+		line, isEscaped := strings.CutPrefix(strings.TrimRight(line, "\r\n"), escaped)
+		digest := strings.ToLower(line[:min(len(line), 64)])
 		if !versions.IsDigest(digest) {
 			return "", false
 		}
-		if file, marked := cutMark(file); marked && path.Base(file) == name {
+		file := cutMark(line[64:])
+		if isEscaped {
+			file = strings.ReplaceAll(file, `\`, "/")
+		}
+		if file != "" && path.Base(file) == name {
 			return digest, true
 		}
 	}
 	return "", false
 }
 
-// cutMark takes away what sha256sum writes before a name: a space, or an asterisk for a binary file.
-func cutMark(file string) (name string, ok bool) {
-	if name, ok = strings.CutPrefix(file, " "); ok {
-		return name, true
+// escaped begins a line of sha256sum's in which backslashes and line ends of the name are escaped.
+const escaped = `\`
+
+// cutMark takes away what programs write before a name: spaces or a tab, and an asterisk for a binary file. It is empty if
+// no name follows.
+func cutMark(rest string) string {
+	file := strings.TrimLeft(rest, " \t")
+	if file == rest {
+		return ""
 	}
-	return strings.CutPrefix(file, "*")
+	return strings.TrimPrefix(file, "*")
 }
 
 func isAlphanumeric(c byte) bool {

@@ -21,6 +21,12 @@ func TestParseChecksum(t *testing.T) {
 		"a list of files in folders":           {other + "  ./arm64/teleport.deb\r\n" + digest + " *./amd64/teleport.tar.gz\r\n", true},
 		"a list without its name":              {digest + "  linux-amd64.tar.gz\n" + other + "  linux-arm64.tar.gz\n", true},
 		"a list, and a comment in it":          {digest + "  other.tar.gz\n# old ones\n" + other + "  teleport.tar.gz\n", true},
+		"a list with one space":                {other + " teleport.deb\n" + digest + " teleport.tar.gz\n", true},
+		"a list with tabs":                     {other + "\tteleport.deb\n" + digest + "\tteleport.tar.gz\n", true},
+		"an escaped line":                      {`\` + digest + ` *C:\\mirror\\teleport.tar.gz` + "\r\n", true},
+		"an escaped line in a list":            {other + "  teleport.deb\n" + `\` + digest + `  new\nfolder\\teleport.tar.gz` + "\n", true},
+		"a list after an escaped line":         {`\` + other + `  a\\b.deb` + "\n" + digest + "  teleport.tar.gz\n", true},
+		"two backslashes":                      {`\\` + digest, false},
 		"nothing":                              {"", false},
 		"too short":                            {digest[:63], false},
 		"too short and a name":                 {digest[:62] + "  teleport.tar.gz", false},
@@ -56,6 +62,18 @@ func TestAChecksumInAnotherFormIsNamed(t *testing.T) {
 		"a list in JSON":          {`["` + digest + `"]`, "JSON"},
 		"in quotes":               {`"` + digest + `"`, "without quotes"},
 		"a byte order mark":       {"\ufeff" + digest, "byte order mark"},
+		"PowerShell's encoding":   {"\xff\xfe" + strings.Join(strings.Split(digest, ""), "\x00") + "\x00", "UTF-16"},
+		"UTF-16, big-endian":      {"\xfe\xff\x00" + strings.Join(strings.Split(digest, ""), "\x00"), "UTF-16"},
+		"Get-FileHash's table":    {"\r\nAlgorithm       Hash\r\n---------       ----\r\nSHA256          " + strings.ToUpper(digest), "Get-FileHash"},
+		"Get-FileHash's list":     {"\r\n\r\nAlgorithm : SHA256\r\nHash      : " + strings.ToUpper(digest), "Get-FileHash"},
+		"the name and a colon":    {"teleport.tar.gz: " + digest + "\r\n", "the digest has to come first"},
+		"the name and a space":    {"teleport.tar.gz " + strings.ToUpper(digest) + "\r\n", "the digest has to come first"},
+		"an assignment":           {"sha256=" + digest, "the digest has to come first"},
+		"base64":                  {"LXEWQrcmsEQBYnyp++7y9bUQ3vc5bZnFCM1hbGlJR5o=\n", "base64"},
+		"a browser's SHA-512":     {"sha512-" + strings.Repeat("A", 86) + "==", "another digest"},
+		"BSD's form of SHA-512":   {"SHA512 (teleport.tar.gz) = " + digest + digest, "another digest"},
+		"openssl's form of MD5":   {"MD5(teleport.tar.gz)= " + digest[:32], "another digest"},
+		"a SHA-224":               {digest[:56] + "\n", "a SHA-224"},
 		"a comment":               {"# made by a mirror\n" + digest + "\n", "a comment"},
 		"signed":                  {"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n" + digest, "signed message"},
 		"a web page":              {"<!DOCTYPE html>", "a web page"},
@@ -73,6 +91,19 @@ func TestAChecksumInAnotherFormIsNamed(t *testing.T) {
 		_, err := parseChecksum([]byte(tc.in), "teleport.tar.gz")
 		if err == nil || !strings.Contains(err.Error(), "does not begin with a SHA-256 (64 hex digits)") || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v; want %q", name, err, tc.says)
+		}
+	}
+}
+
+func TestAChecksumOfAnotherLengthIsNamed(t *testing.T) {
+	digest := digestHex([]byte("x"))
+	for says, in := range map[string]string{
+		"64 hex digits (that is the length of a SHA-384)": digest + digest[:32] + "  teleport.tar.gz\n",
+		"64 hex digits (that is the length of a SHA-512)": strings.ToUpper(digest+digest) + "\r\n",
+		"64 hex digits; only":                             digest + "0\n",
+	} {
+		if _, err := parseChecksum([]byte(in), "teleport.tar.gz"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; want %q", in, err, says)
 		}
 	}
 }
