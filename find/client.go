@@ -114,7 +114,7 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	case resp.StatusCode == http.StatusNotFound:
 		return Answer{}, errNotFound
 	case resp.StatusCode != http.StatusOK:
-		wait := retryAfter(resp.Header.Get("Retry-After"))
+		wait := webclient.ParseRetryAfter(resp.Header) // the timer asks every ten minutes whatever it says
 		return Answer{}, &statusError{resp.StatusCode, fmt.Sprintf("the answer is %s%s: %s", Excerpt([]byte(resp.Status), 60), wait, quote(body))}
 	case err != nil:
 		return Answer{}, fmt.Errorf("the answer broke off after %d bytes: %w", len(body), webclient.PlainError(err))

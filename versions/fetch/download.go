@@ -220,9 +220,9 @@ func (d *download) retry(err error) error {
 		d.furthest, d.tries = d.offset, 0
 	}
 	d.tries++
-	if !permanent(err) && d.tries < d.f.Patience.Tries {
+	if !d.f.givesUp(err, d.tries) {
 		d.f.Log.Warn("the download was interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
-		return d.f.pause(d.ctx, d.tries)
+		return d.f.pause(d.ctx, d.tries, err)
 	}
 	// It is left for good.
 	d.failed.add(d.mirrors[0].name, err)

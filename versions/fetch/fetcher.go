@@ -77,22 +77,29 @@ func (f *Fetcher) announced(ctx context.Context, m mirror, expect string) (strin
 	}
 	for try := 1; ; try++ {
 		digest, err := m.checksum(ctx)
-		if err == nil || permanent(err) || try >= f.Patience.Tries {
+		if err == nil || f.givesUp(err, try) {
 			return digest, err
 		}
 		f.Log.Warn("reading the checksum failed; trying again", "url", m.name, "attempt", try, "error", err)
-		if err := f.pause(ctx, try); err != nil {
+		if err := f.pause(ctx, try, err); err != nil {
 			return "", err
 		}
 	}
 }
 
-// pause waits before an attempt: twice as long each time, more or less by
-// half, so that hosts cut off together do not come back together.
-func (f *Fetcher) pause(ctx context.Context, tries int) error {
+// givesUp reports whether a mirror is left after so many attempts, of which the last ended with err. A server that
+// wants to be left alone for longer than the longest pause is not asked again in this run.
+func (f *Fetcher) givesUp(err error, tries int) bool {
+	return permanent(err) || tries >= f.Patience.Tries || askedToWait(err) > f.Patience.MaxBackoff
+}
+
+// pause waits before an attempt, of which the last ended with err: twice as long each time, more or less by
+// half, so that hosts cut off together do not come back together; and all of that after the time for which the server
+// wants to be left alone.
+func (f *Fetcher) pause(ctx context.Context, tries int, err error) error {
 	wait := f.Patience.Backoff << min(tries-1, 16)
 	wait = min(wait, f.Patience.MaxBackoff)
-	wait = time.Duration(float64(wait) * (0.5 + f.Patience.Random()))
+	wait = time.Duration(float64(wait)*(0.5+f.Patience.Random())) + askedToWait(err)
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,6 +200,53 @@ func TestARangeOfSomethingElseIsNotTaken(t *testing.T) {
 	}
 }
 
+func busyFor(retryAfter string) func(int, *faultyWriter, *http.Request) bool {
+	return func(_ int, w *faultyWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", retryAfter)
+		http.Error(w.ResponseWriter, "overloaded", http.StatusServiceUnavailable)
+		return true
+	}
+}
+
+// Each file is asked for again once its server has been left alone for as long as it wants.
+func TestABusyServerIsLeftAloneForAShortTime(t *testing.T) {
+	t.Parallel()
+	tarball := soundTarball("15.1.1")
+	s := serve(t, tarball)
+	var mu sync.Mutex
+	asked := make(map[string]time.Time)
+	early := make(map[string]bool)
+	serves := s.Server.Config.Handler
+	s.Server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		first, again := asked[r.URL.Path]
+		asked[r.URL.Path] = time.Now()
+		if again && time.Since(first) < time.Second {
+			early[r.URL.Path] = true
+		}
+		mu.Unlock()
+		if again {
+			serves.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "slow down", http.StatusTooManyRequests)
+	})
+	f, log := testFetcher(t, s.Client())
+	f.Patience.MaxBackoff = time.Second
+	tree, err := fetchFrom(f, "15.1.1", s)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	wantWhole(t, tree, tarball)
+	if len(asked) < 2 || len(early) > 0 {
+		t.Errorf("asked for %v, and before the time for %v", asked, early)
+	}
+	if !strings.Contains(log.String(), "it wants to be asked again after 1s") {
+		t.Errorf("the log does not say for how long the server wants to be left alone:\n%s", log)
+	}
+}
+
 func TestAServerThatBringsNothingNewIsGivenUp(t *testing.T) {
 	tarball := largeRelease("15.1.1", 2<<20)
 	for name, tc := range map[string]struct {
@@ -214,6 +262,13 @@ func TestAServerThatBringsNothingNewIsGivenUp(t *testing.T) {
 			requests: 3,
 			want:     "503",
 		},
+		"busy for longer than it is waited for": {fault: busyFor("3600"), requests: 1, want: `"503 Service Unavailable" (it wants to be asked again after 1h0m0s)`},
+		"busy until a day that is long past": {
+			fault:    busyFor("Mon, 02 Mar 2020 12:00:00 GMT"),
+			requests: 3,
+			want:     `"503 Service Unavailable" (it wants to be asked again at 2020-03-02T12:00:00Z)`,
+		},
+		"busy for as long as nobody can tell": {fault: busyFor("soon"), requests: 3, want: `the server answered "503 Service Unavailable"`},
 		"forbidden": {
 			fault: func(_ int, w *faultyWriter, _ *http.Request) bool {
 				http.Error(w.ResponseWriter, "no", http.StatusForbidden)

@@ -71,11 +71,11 @@ func (f *Fetcher) sibling(ctx context.Context, m mirror) Sibling {
 		at := m.sibling(suffix)
 		for try := 1; ; try++ {
 			data, err := f.readSibling(ctx, at, limit)
-			if err == nil || permanent(err) || try >= f.Patience.Tries {
+			if err == nil || f.givesUp(err, try) {
 				return data, err
 			}
 			f.Log.Warn("reading a file beside the tarball failed; trying again", "url", at.name, "attempt", try, "error", err)
-			if err := f.pause(ctx, try); err != nil {
+			if err := f.pause(ctx, try, err); err != nil {
 				return nil, err
 			}
 		}

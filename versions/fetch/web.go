@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"teleport-update/internal/console"
 	"teleport-update/internal/webclient"
@@ -34,7 +35,7 @@ func (w web) size(ctx context.Context, at place) (int64, error) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return -1, &statusError{url: at.name, code: resp.StatusCode, status: console.Excerpt(resp.Status, 60)}
+		return -1, unexpected(resp, at)
 	}
 	return resp.ContentLength, nil
 }
@@ -130,7 +131,7 @@ func partOf(resp *http.Response, at place, offset int64, v validator) (*part, er
 		}
 		return nil, errChanged
 	default:
-		return nil, &statusError{url: at.name, code: resp.StatusCode, status: console.Excerpt(resp.Status, 60)}
+		return nil, unexpected(resp, at)
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, unusable("%s sends the tarball with Content-Encoding %.20q, so it would not match its checksum; "+
@@ -167,13 +168,18 @@ type statusError struct {
 	url    string
 	code   int
 	status string
+	retry  webclient.RetryAfter
+}
+
+func unexpected(resp *http.Response, at place) *statusError {
+	return &statusError{url: at.name, code: resp.StatusCode, status: console.Excerpt(resp.Status, 60), retry: webclient.ParseRetryAfter(resp.Header)}
 }
 
 func (e *statusError) Error() string {
 	if e.Unwrap() == ErrNotFound {
 		return fmt.Sprintf("%s is not there (%d %s)", e.url, e.code, http.StatusText(e.code))
 	}
-	return fmt.Sprintf("%s: the server answered %q", e.url, e.status)
+	return fmt.Sprintf("%s: the server answered %q%s", e.url, e.status, e.retry)
 }
 
 func (e *statusError) Unwrap() error {
@@ -181,6 +187,14 @@ func (e *statusError) Unwrap() error {
 		return ErrNotFound
 	}
 	return nil
+}
+
+// askedToWait is how long the server whose answer an error is wants to be left alone.
+func askedToWait(err error) time.Duration {
+	if status, ok := errors.AsType[*statusError](err); ok {
+		return status.retry.Wait(time.Now())
+	}
+	return 0
 }
 
 // permanentOfWeb is permanent for what servers and the client say.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -102,20 +101,7 @@ func judge(resp *http.Response, now time.Time) outcome {
 		return outcome{result: Failed, err: fmt.Errorf("the receiver answers %d, and redirects are not followed: give the webhook "+
 			"the address that it redirects to", code)}
 	}
-	return outcome{result: Failed, after: retryAfter(resp.Header.Get("Retry-After"), now), err: fmt.Errorf("the receiver answers %d", code)}
-}
-
-// retryAfter is for how long a receiver wants to be left alone: a number of seconds, or
-// until a moment (RFC 9110 10.2.3), a day at most. What is neither is no wait.
-func retryAfter(header string, now time.Time) time.Duration {
-	header = strings.TrimSpace(header)
-	if n, err := strconv.ParseUint(header, 10, 31); err == nil {
-		return min(time.Duration(n)*time.Second, maxAfter)
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return max(0, min(at.Sub(now), maxAfter))
-	}
-	return 0
+	return outcome{result: Failed, after: min(webclient.ParseRetryAfter(resp.Header).Wait(now), maxAfter), err: fmt.Errorf("the receiver answers %d", code)}
 }
 
 // explain leaves the URL out of an error of net/http.
