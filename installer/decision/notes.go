@@ -32,7 +32,7 @@ func notes() []Check {
 		{AgentNotEnabled, Note, Idle, "agent at boot", "the agent runs and is not enabled: the next boot does not start it", settled | active,
 			agentNotEnabled},
 		{CompanionsOld, Note, Idle, "other services", "services beside the agent, as tbot, execute a program of another version " +
-			"than the active one until somebody restarts them", settled | active | deep, companionsOld},
+			"than the active one, or one from before the first enable, until somebody restarts them", settled | active | deep, companionsOld},
 		{ClusterServers, Note, Idle, "servers of the cluster", "the host runs servers of the cluster itself, as an auth server, whose data are " +
 			"in no backup of the updater", settled | active | deep, clusterServers},
 		{PackageLeft, Note, Idle, "package", "the package that brought the agent is not removed yet", 0, packageLeft},
@@ -96,7 +96,11 @@ func companionsOld(h *facts, f *finder) error {
 		if a := h.c.Active(); c.Runs.Version == a.Version && (c.Runs.Edition == a.Edition || c.Runs.Edition == "") {
 			continue
 		}
-		old = append(old, fmt.Sprintf("%s runs version %s (PID %d)", c.Unit, c.Runs.Short(), c.PID))
+		runs := "version " + c.Runs.Short()
+		if c.Link != "" {
+			runs = "the program that was at " + c.Link + " before the updater's link"
+		}
+		old = append(old, fmt.Sprintf("%s runs %s (PID %d)", c.Unit, runs, c.PID))
 		if !slices.Contains(units, c.Unit) {
 			units = append(units, c.Unit)
 		}

@@ -11,39 +11,70 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Companion is a service beside the agent's that executes a program of a version.
+// Companion is a service beside the agent's that executes a program of a version, or one that has since given way to one.
 type Companion struct {
 	Unit string
 	PID  int
-	Runs version.Release
+	Runs version.Release // the zero Release if Link is there
+	// Link is by which the service was started when another program stood there, as before the first enable; empty
+	// if the service executes a program of the store.
+	Link string
 }
 
 // Companions are the services, beside the agent's and the updater's own, that execute programs of the
-// store, by their names. It reads what each process executes, so runs of the timer do without it. With an
+// store, or were started by one of its links and execute something else, by their names. It reads what each process executes, so runs of the timer do without it. With an
 // error there may be more than it returns: a service could not be looked at.
 func (s *Survey) Companions() ([]Companion, error) {
 	return s.companions.get(func() (all []Companion, err error) {
+		links, err := s.from.Store.LinksInto(s.from.Paths.LinkDir)
+		if err != nil {
+			return nil, err
+		}
 		executables, err := s.from.Processes.Executables()
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range executables {
-			release, ours := s.from.Store.ReleaseOf(e.Path)
-			if e.Hidden == nil && !ours {
+			unit := s.otherService(e.PID)
+			if unit == "" {
 				continue
 			}
-			unit := s.otherService(e.PID)
-			switch {
-			case unit == "":
-			case ours:
-				all = append(all, Companion{unit, e.PID, release})
-			case err == nil:
-				err = fmt.Errorf("what %s executes: %w", unit, e.Hidden)
+			if e.Hidden != nil {
+				if err == nil {
+					err = fmt.Errorf("what %s executes: %w", unit, e.Hidden)
+				}
+				continue
+			}
+			if release, ours := s.from.Store.ReleaseOf(e.Path); ours {
+				all = append(all, Companion{Unit: unit, PID: e.PID, Runs: release})
+			} else if link := s.replacedAt(e, links); link != "" {
+				all = append(all, Companion{Unit: unit, PID: e.PID, Link: link})
 			}
 		}
 		sortByUnit(all, func(c Companion) string { return c.Unit })
 		return all, err
 	})
+}
+
+// replacedAt is the link by which a process was started that executes another file than the link leads to, as one that
+// runs since before the first enable; empty if it was started by none of them.
+func (s *Survey) replacedAt(e procfs.Executable, links []string) string {
+	command := ""
+	if started, ok := s.from.Processes.Started(e.PID); ok && len(started.Command) > 0 {
+		command = filepath.Clean(started.Command[0])
+	}
+	for _, link := range links {
+		// The kernel names the file that stood there if it was no link itself.
+		if command != link && e.Path != link {
+			continue
+		}
+		linked, err := procfs.Identify(link, 0)
+		if err == nil && linked == e.File || !s.from.Processes.SeesSame(e.PID, s.from.Paths.LinkDir) {
+			return ""
+		}
+		return link
+	}
+	return ""
 }
 
 // otherService is the service of a process; empty if it is the agent's or the updater's own, or there is none.
