@@ -50,7 +50,7 @@ var suites = []suite{
 		return []*test{
 			campaign("installer/transaction", "10m", "TestEveryPhaseEachCallEachOutcome"),
 			campaign("integration/hostfaults", "60m", "TestATransactionKilledAtEveryCall|TestATransactionCutOffByASoftReboot|TestAReplacementKilledAtEveryCall|TestPowerCutsOfWholeHosts|TestPowerCutsOfReplacements"),
-			campaign("integration/others", "150m", ""),
+			campaign("integration/others", "90m", ""),
 			campaign("integration/others/before", "90m", ""),
 			campaign("integration/others/pairs", "90m", ""),
 			campaign("integration/faults", "60m", ""),
