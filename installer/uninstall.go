@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,26 +81,36 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 }
 
 // unstopped names processes that run from what an uninstall removes where no systemd could stop
-// them; empty if there are none, or it is not known.
+// them, and says if there may be others that could not be looked at; empty if there are none, or systemd runs.
 func unstopped(sight transaction.Sight, processes procfs.FS, store *versions.Store) string {
 	if sight.State != state.AgentUnknown {
 		return ""
 	}
-	executables, err := processes.Executables()
-	if err != nil {
-		return ""
+	executables, unseen := processes.Executables()
+	if unseen == nil {
+		unseen = processes.Hidden(1) // which always is there: if it is not shown, others may not be either
 	}
 	var pids []string
 	for _, e := range executables {
-		if _, ours := store.ReleaseOf(e.Path); ours && e.PID != os.Getpid() {
+		_, ours := store.ReleaseOf(e.Path)
+		switch {
+		case e.PID == os.Getpid():
+		case ours:
 			pids = append(pids, strconv.Itoa(e.PID))
+		case e.Hidden != nil && unseen == nil:
+			unseen = processes.CouldNotLook(e.PID, e.Hidden)
 		}
 	}
-	if len(pids) == 0 {
-		return ""
+	var texts []string
+	if len(pids) > 0 {
+		texts = append(texts, "systemd does not run here, so that nothing stops the agent: it goes on from files that are removed (PID "+
+			strings.Join(pids, ", ")+"), and does not start again; end it by hand")
 	}
-	return "systemd does not run here, so that nothing stops the agent: it goes on from files that are removed (PID " + strings.Join(pids,
-		", ") + "), and does not start again; end it by hand"
+	if unseen != nil {
+		texts = append(texts, fmt.Sprintf("systemd does not run here, so that nothing stops an agent that runs, and not all processes can be seen: "+
+			"%v; end by hand what executes files in %s", unseen, cmp.Or(store.Programs, store.Dir)))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // databaseAfterUninstall says what becomes of the agent's database and of its backups, unless

@@ -52,8 +52,18 @@ func TestAnUninstallWarnsAShellThatTheAgentServes(t *testing.T) {
 func TestAnUninstallWithoutSystemdNamesWhatGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state string
+		proc  func(t *testing.T, proc string)
 		warns bool
-	}{"without systemd": {warns: true}, "with systemd": {state: "active"}} {
+		blind bool
+	}{
+		"without systemd": {warns: true},
+		"with systemd":    {state: "active", proc: hide("43/exe")},
+		"another process is hidden": {proc: func(t *testing.T, proc string) {
+			writeFile(t, filepath.Join(proc, "43", "comm"), "teleport\n")
+			hide("43/exe")(t, proc)
+		}, warns: true, blind: true},
+		"processes are not shown": {proc: func(t *testing.T, proc string) { must(t, os.RemoveAll(filepath.Join(proc, "1"))) }, warns: true, blind: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			var said bytes.Buffer
@@ -63,11 +73,27 @@ func TestAnUninstallWithoutSystemdNamesWhatGoesOn(t *testing.T) {
 			writeFile(t, filepath.Join(i.Machine.Host.Paths.Versions(), "1.0.0", "bin", "teleport"), "")
 			writeFile(t, filepath.Join(i.Processes.Proc, "42", "cgroup"), "0::/\n")
 			must(t, os.Symlink(filepath.Join(i.Machine.Host.Paths.Versions(), "1.0.0", "bin", "teleport"), filepath.Join(i.Processes.Proc, "42", "exe")))
+			writeFile(t, filepath.Join(i.Processes.Proc, "1", "stat"), "1 (init) S 0 1 1 0 -1 4194560")
+			if tc.proc != nil {
+				tc.proc(t, i.Processes.Proc)
+			}
 			plan, err := i.UninstallPlan(t.Context(), false)
 			must(t, err)
-			if strings.Contains(strings.Join(plan, "\n"), "PID 42") != tc.warns {
+			text := strings.Join(plan, "\n")
+			if strings.Contains(text, "PID 42") != tc.warns || strings.Contains(text, "not all processes can be seen: ") != tc.blind {
 				t.Errorf("the plan is %q", plan)
 			}
+			if tc.blind && name == "another process is hidden" && !strings.Contains(text, "could not look at PID 43 (teleport): ") {
+				t.Errorf("the plan does not name it: %q", plan)
+			}
 		})
+	}
+}
+
+// hide makes what a process executes one that cannot be told.
+func hide(exe string) func(*testing.T, string) {
+	return func(t *testing.T, proc string) {
+		path := filepath.Join(proc, exe)
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(path, path)))
 	}
 }

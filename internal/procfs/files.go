@@ -33,7 +33,7 @@ func (f FS) Executables() ([]Executable, error) {
 	for _, pid := range pids {
 		link := f.of(pid, "exe")
 		path, err := os.Readlink(link)
-		if gone(err) {
+		if gone(err) || errors.Is(err, fs.ErrPermission) && f.ofKernel(pid) {
 			continue
 		}
 		if errors.Is(err, fs.ErrPermission) {
