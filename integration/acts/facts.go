@@ -85,7 +85,10 @@ var facts = []fact{
 	{"the timer's last run", func(_ *trial, o observation) string {
 		failed := o["run.Result"] != "" && o["run.Result"] != "success"
 		return o.when(failed, "the last run of the timer's unit ended with "+o["run.Result"])
-	}, well, nil},
+	}, append([]string{"waiting"}, well...), nil}, // backing_off says that the version failed, and so did the run that tried it
+	{"the timer's last run did not end by itself", func(_ *trial, o observation) string {
+		return o.when(o.cutOff(), "the last run of the timer's unit ended with "+o["run.Result"]+", "+o["run.ExecMainStatus"])
+	}, harmless, nil},
 	{"the timer", func(_ *trial, o observation) string {
 		off := o["timer.LoadState"] != "" && o["timer.ActiveState"] != "active"
 		return o.when(off, "the timer is "+o["timer.LoadState"]+", "+o["timer.ActiveState"]+" and "+o["timer.UnitFileState"])
@@ -135,6 +138,20 @@ var facts = []fact{
 	{"the mount of the data", func(r *trial, o observation) string {
 		return o.when(r.own && o["mounted"] == "", "the data are not mounted")
 	}, well, nil},
+}
+
+// cutOff reports whether the last run of the timer was ended from outside, or its program never began: that says nothing
+// about a version.
+func (o observation) cutOff() bool {
+	switch o["run.Result"] {
+	case "", "success":
+		return false
+	case "exit-code":
+		const systemds = 200 // exit statuses from there on are of systemd's own steps, as 203/EXEC
+		status, err := strconv.Atoi(o["run.ExecMainStatus"])
+		return err == nil && status >= systemds
+	}
+	return true
 }
 
 // down reports whether no agent runs, as far as systemd can be asked.

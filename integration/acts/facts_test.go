@@ -35,6 +35,8 @@ var (
 		{"the agent is masked", "agent.LoadState", "masked", "waiting", ""},
 		{"the agent at boot", "agent.UnitFileState", "disabled", "", "agent_not_enabled"},
 		{"the timer's last run", "run.Result", "exit-code", "failing", ""},
+		{"the timer's last run", "run.Result", "exit-code", "backing_off", ""},
+		{"the timer's last run did not end by itself", "run.Result", "signal", "failing", ""},
 		{"the timer", "timer.ActiveState", "inactive", "", "timer_off"},
 		{"the run's unit", "run.LoadState", "masked", "failing", ""},
 		{"the recovery", "recovery.LoadState", "masked", "needs_attention", ""},
@@ -76,6 +78,31 @@ func TestTheObserverMissesNothing(t *testing.T) {
 		// One is a graver case of another, one is of acts.
 		if f.name != "the agent should run and does not" && f.name != "the next start" && !slices.ContainsFunc(observed, func(c observedCase) bool { return c.fact == f.name }) {
 			t.Errorf("no host shows the fact %q", f.name)
+		}
+	}
+}
+
+// A state that says nothing of a failed run is none over one, however harmless it is without.
+func TestAFailedRunIsNotPassedOver(t *testing.T) {
+	r := &trial{combination: combination{action: actions()[0]}, shared: &shared{own: true}}
+	for _, tc := range []struct {
+		result, status string
+		forbidden      []string
+	}{
+		{"success", "0", nil},
+		{"exit-code", "1", []string{"idle", "pinned", "held", "disabled", "waiting"}},
+		{"exit-code", "203", harmless},
+		{"signal", "9", harmless},
+		{"timeout", "15", harmless},
+		{"resources", "0", harmless},
+		{"oom-kill", "9", harmless},
+	} {
+		o := maps.Clone(wellObserved)
+		o["run.Result"], o["run.ExecMainStatus"] = tc.result, tc.status
+		for _, state := range append([]string{"failing"}, harmless...) {
+			if wrong := r.compare(o, statusJSON{State: state}); (wrong != nil) != slices.Contains(tc.forbidden, state) {
+				t.Errorf("%s of a run that ended with %s, %s: %v", state, tc.result, tc.status, wrong)
+			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ case $program in $LINKS/teleport* | /teleport*) program="$PROGRAMS/$(/proc/$pid/
 echo "program=$program"
 show agent teleport.service LoadState,ActiveState,SubState,FragmentPath,UnitFileState,NeedDaemonReload,CanStart,MainPID
 show timer teleport-update.timer LoadState,ActiveState,UnitFileState
-show run teleport-update.service LoadState,ActiveState,Result
+show run teleport-update.service LoadState,ActiveState,Result,ExecMainStatus
 show recovery teleport-update-recover.service LoadState,UnitFileState
 for l in teleport tsh tctl tbot; do echo "link.$l=$(readlink $LINKS/$l)"; done
 v=$(dirname "$(dirname "$(readlink $LINKS/teleport)")")
