@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"teleport-update/internal/folder"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/space"
 )
 
@@ -106,10 +107,21 @@ func (d *Database) There() (err error) {
 
 // CheckUnused returns an *InUseError when a process other than this one and the ones
 // excepted is connected to the database, or has it or one of its sidecars open for
-// writing. It takes no lock, so that it can be asked while the agent runs.
+// writing. It takes no lock, so that it can be asked while the agent runs. What it cannot look at it passes over, see
+// UsersSeen: who undoes a change has to put the database back all the same.
 func (d *Database) CheckUnused(except []int) (err error) {
 	defer d.explained(&err)
 	return checkUnused(d.at(), except)
+}
+
+// UsersSeen returns an error that names a process which could have the database open and could not be looked at, as
+// CheckUnused does not: one of root's, or of the user that the database's folder belongs to.
+func (d *Database) UsersSeen() error {
+	owner, err := d.Owner()
+	if err != nil {
+		return err
+	}
+	return procfs.Host().Unseen(0, owner)
 }
 
 // explained makes an error name the database by the path that people know.

@@ -87,8 +87,9 @@ func unstopped(sight transaction.Sight, processes procfs.FS, store *versions.Sto
 		return ""
 	}
 	executables, unseen := processes.Executables()
-	if unseen == nil {
-		unseen = processes.Hidden(1) // which always is there: if it is not shown, others may not be either
+	// Process 1 always is there: if it is not shown, others may not be either.
+	if why := processes.Hidden(1); unseen == nil && why != nil {
+		unseen = processes.CouldNotLook(1, why)
 	}
 	var pids []string
 	for _, e := range executables {

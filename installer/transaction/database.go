@@ -90,6 +90,7 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 		// version that was left, if it is that exact version's and still valid
 		// (RFD 0169 §Downgrades).
 		d.Plan, d.Stop = state.RestoreDatabase, true
+		return d, seeUsers(m, d.Path, "the change of version")
 	case !back:
 		m.Host.Log.Debug("the database of today is kept", "error", err)
 	case !req.Force:

@@ -171,6 +171,9 @@ func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight,
 	if err := t.waitUnused(ctx, t.m.UserPatience); err != nil {
 		return failure.Unchanged("the uninstall is refused: %w", err).To("end that process, or wait for its end").Refused()
 	}
+	if err := seeUsers(t.m, d.Path, "the uninstall"); err != nil {
+		return err
+	}
 	p := &Preflight{Sight: sight, Database: *d, t: t, config: c, stage: Change | Now | begins, checks: preflightChecks(),
 		asked: map[string]bool{}}
 	if err := p.ask(ctx, func(check preflightCheck) bool { return check.leaves }); err != nil {

@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/folder"
+	"teleport-update/internal/procfs"
 )
 
 const (
@@ -126,6 +127,29 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 		case <-time.After(usersEvery):
 		}
 	}
+}
+
+// seeUsers refuses what replaces the database if this process lacks the right to look at one that may have the database
+// open: what that process writes would be lost. It is asked before anything is stopped, and by no undoing, which has to
+// put the database back all the same. Whether the agent's own process is seen is asked before, see isSeen. What can be
+// looked at by nobody here, as some processes under a security module or outside of a container, is told and refuses
+// nothing: it would keep the host on its version for ever.
+func seeUsers(m *Machine, path, what string) error {
+	db, err := m.openChecked(path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	err = db.UsersSeen()
+	if err != nil && procfs.MayLook() {
+		m.Host.Log.Warn("whether a process has the agent's database open cannot be told", "database", path, "error", err)
+		return nil
+	}
+	if err != nil {
+		return failure.Unchanged("%s is refused, for nobody can tell who uses %s: %w", what, path, err).
+			To("run it with the right to look at all processes (CAP_SYS_PTRACE, a /proc that shows them all), or end that process").Refused()
+	}
+	return nil
 }
 
 // cannotBegin makes a refusal of an error that says who uses the database: that says

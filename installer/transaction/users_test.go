@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
@@ -55,6 +57,53 @@ func TestADowngradeWhoseDatabaseIsInUseIsRefusedBeforeTheStop(t *testing.T) {
 	end()
 	must(t, m.do(Downgrade))
 	m.endsOn("1.0.0")
+}
+
+// A process that could not be looked at may have the database open: nobody can tell that it has not.
+func TestADatabaseIsNotExchangedIfItsUsersCannotBeSeen(t *testing.T) {
+	m := downgrade(t, holds)
+	m.opens(os.O_RDWR)
+	runs := m.main
+	var err error
+	blindly(t, func() { err = m.do(Downgrade) })
+	if _, refused := errors.AsType[*failure.RefusedError](err); !refused || !strings.Contains(err.Error(), "could not look at PID ") {
+		t.Errorf("it ends with %v; want a refusal that names a process", err)
+	}
+	if m.main != runs || slices.Contains(m.calls, "stop") {
+		t.Errorf("the agent was stopped: %q", m.calls)
+	}
+	if c, err := m.Host.Paths.LoadConfig(); err != nil || c.Status.Failed != nil {
+		t.Errorf("the version is blamed: %+v, %v", c.Status.Failed, err)
+	}
+}
+
+// What undoes a change puts the database back, whoever may not be looked at.
+func TestAnUndoingDoesNotWaitForWhatCannotBeSeen(t *testing.T) {
+	m := upgrade(t, two(dies))
+	var err error
+	blindly(t, func() { err = m.do(Update) })
+	if err == nil {
+		t.Fatal("a version that dies is proven")
+	}
+	m.endsOn("1.0.0")
+}
+
+// blindly does something without the right to look at processes that have it.
+func blindly(t *testing.T, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var before [2]unix.CapUserData
+	must(t, unix.Capget(&header, &before[0]))
+	if before[0].Effective&(1<<unix.CAP_SYS_PTRACE) == 0 {
+		t.Skip("this process may not look at others anyway")
+	}
+	without := before
+	without[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
+	must(t, unix.Capset(&header, &without[0]))
+	defer func() { must(t, unix.Capset(&header, &before[0])) }()
+	do()
 }
 
 // Somebody who only reads, without a connection, is in nobody's way.

@@ -2,10 +2,16 @@ package procfs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // CouldNotLook says which process could not be looked at, and why. It has no more of the process than what anybody may
@@ -16,6 +22,42 @@ func (f FS) CouldNotLook(pid int, why error) error {
 		name = " (" + name + ")"
 	}
 	return fmt.Errorf("could not look at PID %d%s: %w", pid, name, why)
+}
+
+// Unseen returns an error that names a process of one of these users which could not be looked at, so that nobody can tell
+// which files it has open; nil if all can be looked at. For root that takes the right of MayLook; a security module may
+// keep single processes to themselves nevertheless, and so does a user namespace outside of a container.
+func (f FS) Unseen(users ...int) error {
+	if err := f.Hidden(1); err != nil { // it always is there: if it is not shown, others may not be either
+		return f.CouldNotLook(1, err)
+	}
+	pids, err := f.pids()
+	if err != nil {
+		return err
+	}
+	slices.Sort(pids)
+	for _, pid := range pids {
+		_, err := os.Readlink(f.of(pid, "exe"))
+		if !errors.Is(err, fs.ErrPermission) || f.ofKernel(pid) {
+			continue
+		}
+		info, gone := os.Stat(f.of(pid, ""))
+		if gone == nil && slices.Contains(users, int(info.Sys().(*syscall.Stat_t).Uid)) {
+			return f.CouldNotLook(pid, err)
+		}
+	}
+	return nil
+}
+
+// MayLook reports whether this thread may look at the processes of other users and at those with more rights, as root may
+// on a host: it has CAP_SYS_PTRACE, from which hidepid= hides nothing. It is true if that cannot be found out.
+func MayLook() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var rights [2]unix.CapUserData
+	if err := unix.Capget(&header, &rights[0]); err != nil {
+		return true
+	}
+	return rights[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
 }
 
 // ofKernel reports whether a process is a thread of the kernel, which executes no file and has none open. Who may not look

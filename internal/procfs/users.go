@@ -20,7 +20,7 @@ type User struct {
 
 // Users returns the processes, this one apart, that have one of the files open,
 // in their order, without taking a lock. Of those that this one may not look into
-// nothing is known, which does not happen to root on a host.
+// nothing is known: Unseen tells whether there are any.
 func (f FS) Users(files []FileID) ([]User, error) {
 	pids, err := f.pids()
 	if err != nil {
