@@ -108,8 +108,8 @@ func unstopped(sight transaction.Sight, processes procfs.FS, store *versions.Sto
 			strings.Join(pids, ", ")+"), and does not start again; end it by hand")
 	}
 	if unseen != nil {
-		texts = append(texts, fmt.Sprintf("systemd does not run here, so that nothing stops an agent that runs, and not all processes can be seen: "+
-			"%v; end by hand what executes files in %s", unseen, cmp.Or(store.Programs, store.Dir)))
+		texts = append(texts, fmt.Sprintf("systemd does not run here, so that nothing stops an agent that runs, and not all processes "+
+			"can be seen: %v; end by hand what executes files in %s", unseen, cmp.Or(store.Programs, store.Dir)))
 	}
 	return strings.Join(texts, "; ")
 }

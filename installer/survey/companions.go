@@ -22,8 +22,9 @@ type Companion struct {
 }
 
 // Companions are the services, beside the agent's and the updater's own, that execute programs of the
-// store, or were started by one of its links and execute something else, by their names. It reads what each process executes, so runs of the timer do without it. With an
-// error there may be more than it returns: a service could not be looked at.
+// store, or were started by one of its links and execute something else, by their names. It reads what each process
+// executes, so runs of the timer do without it. With an error there may be more than it returns: a service could not be
+// looked at.
 func (s *Survey) Companions() ([]Companion, error) {
 	return s.companions.get(func() (all []Companion, err error) {
 		links, err := s.from.Store.LinksInto(s.from.Paths.LinkDir)

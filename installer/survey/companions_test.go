@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A service that was started by what stood in the place of a link is one of those that a restart brings to the active
+// A service that was started by the file which a link has replaced is one of those that a restart brings to the active
 // version. One that has a program of its own, or sees other files, is not.
 func TestACompanionFromBeforeTheFirstEnableIsFound(t *testing.T) {
 	const unit = "0::/system.slice/tbot.service\n"

@@ -172,7 +172,8 @@ type statusError struct {
 }
 
 func unexpected(resp *http.Response, at place) *statusError {
-	return &statusError{url: at.name, code: resp.StatusCode, status: console.Excerpt(resp.Status, 60), retry: webclient.ParseRetryAfter(resp.Header)}
+	retry := webclient.ParseRetryAfter(resp.Header)
+	return &statusError{url: at.name, code: resp.StatusCode, status: console.Excerpt(resp.Status, 60), retry: retry}
 }
 
 func (e *statusError) Error() string {

@@ -101,7 +101,8 @@ func judge(resp *http.Response, now time.Time) outcome {
 		return outcome{result: Failed, err: fmt.Errorf("the receiver answers %d, and redirects are not followed: give the webhook "+
 			"the address that it redirects to", code)}
 	}
-	return outcome{result: Failed, after: min(webclient.ParseRetryAfter(resp.Header).Wait(now), maxAfter), err: fmt.Errorf("the receiver answers %d", code)}
+	after := min(webclient.ParseRetryAfter(resp.Header).Wait(now), maxAfter)
+	return outcome{result: Failed, after: after, err: fmt.Errorf("the receiver answers %d", code)}
 }
 
 // explain leaves the URL out of an error of net/http.
