@@ -31,9 +31,6 @@ func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	if err := transaction.CheckRun(transaction.SystemdRun); err != nil {
 		return err
 	}
-	if err := transaction.CheckRunFiles(transaction.SystemdRun); err != nil {
-		return err
-	}
 	if servers, err := host.ConfigurationOn(i.Machine.Host).Servers(); err == nil && servers != "" {
 		i.Machine.Host.Log.Warn(decision.ServersUnsaved, "shown_by", servers)
 	}

@@ -312,26 +312,3 @@ func recoveryRuns(p *Preflight, ctx context.Context) error {
 	}
 	return err
 }
-
-const (
-	// SystemdRun is there if systemd runs.
-	SystemdRun = "/run/systemd/system"
-
-	// roomOfChange is what a change of version needs in /run, in bytes: the unit that it runs in, what is
-	// written down of this boot, and some for systemd. Nothing is changed with less.
-	roomOfChange = 256 << 10
-)
-
-// CheckRun refuses a change for which there is no room in /run. systemd is its folder there:
-// without systemd nothing is needed.
-func CheckRun(systemd string) error {
-	if !host.Exists(systemd) {
-		return nil
-	}
-	free, err := space.At(systemd)
-	if err != nil || free.RootBytes >= roomOfChange {
-		return nil // who cannot tell goes on
-	}
-	return failure.Unchanged("%w", &space.Error{Path: systemd, Need: roomOfChange,
-		Free: free.RootBytes}).To("free some space in /run, then run the command again").Refused()
-}
