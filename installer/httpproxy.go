@@ -40,12 +40,13 @@ func httpProxy(get func(string) string) map[string]string {
 }
 
 // assigned reads the assignments of an environment file, in the form of systemd's
-// EnvironmentFile=, as far as names go: what stands behind them is not looked at.
-func assigned(content string) (names []string) {
+// EnvironmentFile=, by their names in capitals: whether the last one of each gives it a value.
+func assigned(content string) map[string]bool {
+	names := map[string]bool{}
 	for line := range strings.Lines(content) {
-		name, _, is := strings.Cut(strings.TrimSpace(line), "=")
+		name, value, is := strings.Cut(strings.TrimSpace(line), "=")
 		if is && !strings.HasPrefix(name, "#") && !strings.HasPrefix(name, ";") {
-			names = append(names, strings.ToUpper(strings.TrimSpace(name)))
+			names[strings.ToUpper(strings.TrimSpace(name))] = strings.Trim(value, ` '"`) != ""
 		}
 	}
 	return names
@@ -70,7 +71,7 @@ func onlyInShell(path string, get func(string) string) ([]string, error) {
 	there := assigned(content)
 	var missing []string
 	for _, name := range slices.Sorted(maps.Keys(httpProxy(get))) {
-		if !slices.Contains(there, name) {
+		if !there[name] {
 			missing = append(missing, name)
 		}
 	}
@@ -88,7 +89,11 @@ func keepProxy(path string, get func(string) string) error {
 	proxy := httpProxy(get)
 	var kept strings.Builder
 	for line := range strings.Lines(content) {
-		if names := assigned(line); len(names) == 1 && proxy[names[0]] != "" {
+		replaced := false
+		for name := range assigned(line) {
+			replaced = proxy[name] != ""
+		}
+		if replaced {
 			continue
 		}
 		kept.WriteString(strings.TrimSuffix(line, "\n") + "\n")

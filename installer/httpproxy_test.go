@@ -23,6 +23,8 @@ func TestAnHTTPProxyThatOnlyTheShellKnows(t *testing.T) {
 		"a comment is none":               {map[string]string{"HTTPS_PROXY": "http://p:1"}, "#HTTPS_PROXY=http://p:1\n", "HTTPS_PROXY"},
 		"the timer has it, too":           {map[string]string{"HTTPS_PROXY": "http://p:1"}, "HTTPS_PROXY=http://p:1\n", ""},
 		"the timer has another":           {map[string]string{"HTTPS_PROXY": "http://p:1"}, " https_proxy = \"http://q:1\"", ""},
+		"the timer has it empty":          {map[string]string{"HTTPS_PROXY": "http://p:1"}, "HTTPS_PROXY=\n", "HTTPS_PROXY"},
+		"empty in quotes, after a value":  {map[string]string{"HTTPS_PROXY": "http://p:1"}, "HTTPS_PROXY=http://p:1\nHTTPS_PROXY=\"\"\n", "HTTPS_PROXY"},
 		"the timer has one of two":        {map[string]string{"HTTPS_PROXY": "http://p:1", "HTTP_PROXY": "http://p:1"}, "HTTPS_PROXY=x\n", "HTTP_PROXY"},
 		"the file has something else yet": {map[string]string{"HTTPS_PROXY": "http://p:1"}, "TELEPORT_UPDATE_GROUP=prod\n", "HTTPS_PROXY"},
 	} {

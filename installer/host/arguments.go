@@ -136,8 +136,7 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 				To(settle, h.Paths.LinkDir).Refused()
 		}
 		if a.Name == fipsFlag && !tree.Release.Edition.FIPS() {
-			return failure.Unchanged("the agent is started with %s, and version %s is no FIPS build", fipsFlag, tree.Release.Short()).
-				To("set the cluster to the edition enterprise-fips, or remove %s from the agent's unit", fipsFlag).Refused()
+			return notFIPS(tree)
 		}
 	}
 	unit, err := h.unitOf(tree)
@@ -158,19 +157,23 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 }
 
 // CheckFIPS refuses a FIPS build that its unit on this host would start without --fips: the
-// agent would run, and not by the rules of FIPS.
+// agent would run, and not by the rules of FIPS. Where a drop-in has the last word, that is said. A build
+// that is none ends if it is started so.
 func (h *Host) CheckFIPS(tree versions.Tree) error {
-	if !tree.Release.Edition.FIPS() || h.hasOwnCommand() {
+	own := h.ownCommand()
+	switch starts := hasFIPS(systemd.Arguments(own)); {
+	case own != nil && starts && !tree.Release.Edition.FIPS():
+		return notFIPS(tree)
+	case own != nil && !starts && tree.Release.Edition.FIPS():
+		h.Log.Warn("a FIPS build is started without "+fipsFlag+" by the command of a drop-in (see `systemctl cat "+h.Paths.AgentUnit()+
+			"`): the agent does not keep to the rules of FIPS", "version", tree.Release.Short())
+	}
+	if own != nil || !tree.Release.Edition.FIPS() {
 		return nil
 	}
 	unit, err := h.unitOf(tree)
-	if err != nil {
+	if err != nil || hasFIPS(systemd.UnitArguments(unit)) {
 		return err
-	}
-	for _, a := range systemd.UnitArguments(unit) {
-		if a.Name == fipsFlag {
-			return nil
-		}
 	}
 	return failure.Unchanged("version %s is a FIPS build, and the unit that it brings starts the agent without %s", tree.Release.Short(),
 		fipsFlag).
@@ -178,18 +181,31 @@ func (h *Host) CheckFIPS(tree versions.Tree) error {
 			"(`systemctl edit teleport`: ExecStart=, then ExecStart=%s/teleport start %s …)", h.Paths.LinkDir, fipsFlag).Refused()
 }
 
+func hasFIPS(all []systemd.Argument) bool {
+	return slices.ContainsFunc(all, func(a systemd.Argument) bool { return a.Name == fipsFlag })
+}
+
+func notFIPS(tree versions.Tree) error {
+	return failure.Unchanged("the agent is started with %s, and version %s is no FIPS build", fipsFlag, tree.Release.Short()).
+		To("set the cluster to the edition enterprise-fips, or remove %s from the agent's unit", fipsFlag).Refused()
+}
+
 // hasOwnCommand reports whether a drop-in of an administrator's says what is started.
-func (h *Host) hasOwnCommand() bool {
+func (h *Host) hasOwnCommand() bool { return h.ownCommand() != nil }
+
+// ownCommand is the command of a drop-in of an administrator's that says what is started; nil if none does. Of several the last
+// one counts.
+func (h *Host) ownCommand() (command []string) {
 	files, _ := filepath.Glob(filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "*.conf"))
 	for _, file := range files {
 		content, err := regular.Read(file, archive.MaxUnit, 0)
 		// A drop-in that is masked leads to /dev/null, and says nothing.
 		if _, odd := errors.AsType[*regular.UnsuitableError](err); err != nil && !odd && !errors.Is(err, fs.ErrNotExist) {
-			return false
+			return nil
 		}
-		if startsAgent(systemd.UnitCommand(content)) {
-			return true
+		if words := systemd.UnitCommand(content); startsAgent(words) {
+			command = words
 		}
 	}
-	return false
+	return command
 }

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +35,7 @@ func TestFIPSIsNotLost(t *testing.T) {
 		unit    bool   // the release has a unit for FIPS
 		want    string // of the command
 		fails   string
+		logs    string
 	}{
 		"the edition's own unit":                   {edition: version.FIPS, unit: true, want: releaseCommand + " --fips"},
 		"the edition's own unit on a host of FIPS": {before: "teleport start --fips --pid-file=/run/teleport.pid", edition: version.FIPS, unit: true, want: releaseCommand + " --fips"},
@@ -41,6 +44,10 @@ func TestFIPSIsNotLost(t *testing.T) {
 		"a FIPS build that nothing starts so":      {edition: version.FIPS, fails: "FIPS build, and the unit that it brings starts the agent without --fips"},
 		"a FIPS build that a drop-in starts so": {edition: version.FIPS, want: releaseCommand,
 			dropIn: "[Service]\nExecStart=\nExecStart=/usr/local/bin/teleport start --fips\n"},
+		"no FIPS build that a drop-in starts so": {edition: version.Enterprise, fails: "no FIPS build",
+			dropIn: "[Service]\nExecStart=\nExecStart=/usr/local/bin/teleport start --fips\n"},
+		"a FIPS build that a drop-in starts otherwise": {edition: version.FIPS, want: releaseCommand, logs: "without --fips",
+			dropIn: "[Service]\nExecStart=\nExecStart=/usr/local/bin/teleport start -c /etc/x.yaml\n"},
 		"other arguments": {before: "teleport start --roles=node -d", edition: version.OSS, want: releaseCommand + " --roles=node -d"},
 		"no FIPS build":   {before: "teleport start --fips", edition: version.Enterprise, unit: true, fails: "no FIPS build"},
 		"a contradiction": {before: "teleport start --config=/etc/other.yaml", edition: version.OSS, fails: "started with --config=/etc/other.yaml"},
@@ -55,8 +62,13 @@ func TestFIPSIsNotLost(t *testing.T) {
 			if tc.dropIn != "" {
 				writeFile(t, filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "command.conf"), tc.dropIn)
 			}
+			var logs bytes.Buffer
+			h.Log = slog.New(slog.NewTextHandler(&logs, nil))
 			tree := h.release(t, "1.0.0", tc.edition, tc.unit)
 			err := h.CheckArguments(tree)
+			if !strings.Contains(logs.String(), tc.logs) || tc.logs == "" && strings.Contains(logs.String(), "FIPS") {
+				t.Errorf("the log is %s; want %q in it", logs.String(), tc.logs)
+			}
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) || !strings.Contains(err.Error(), "nothing was changed") {
 					t.Errorf("got %v; want %q", err, tc.fails)
