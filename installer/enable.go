@@ -51,7 +51,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		i.saveFirstEnable(ctx, c, opts, err)
 	}
 	if err != nil {
-		shown, unfit := offered.withCommand(err, opts)
+		shown, unfit := offered.withCommand(err, opts, i.Machine.Host.Paths)
 		if unfit != nil {
 			i.Machine.Host.Log.Warn("the find server offers a URL template that cannot be used", "reason", unfit)
 		}

@@ -53,9 +53,25 @@ func (o EnableOptions) apply(s state.Spec) (state.Spec, error) {
 	return s, nil
 }
 
-// command is the command line that these options came from, without secrets.
-func (o EnableOptions) command() string {
-	words := []string{"teleport-update", "enable"}
+// unusual are the flags, before any command, of the places that are not those of an ordinary host.
+func unusual(p state.Paths) (words []string) {
+	usual := state.DefaultPaths()
+	for _, place := range []struct{ flag, is, usual string }{
+		{"data-dir", p.DataDir, usual.DataDir},
+		{"link-dir", p.LinkDir, usual.LinkDir},
+		{"unit-dir", p.UnitDir, usual.UnitDir},
+		{"agent-config", p.AgentConfig, usual.AgentConfig},
+	} {
+		if place.is != place.usual {
+			words = append(words, "--"+place.flag, quoted(place.is))
+		}
+	}
+	return words
+}
+
+// command is the command line that these options came from, on a host with these places, without secrets.
+func (o EnableOptions) command(p state.Paths) string {
+	words := append(append([]string{"teleport-update"}, unusual(p)...), "enable")
 	add := func(flag, value string) {
 		if value != "" {
 			words = append(words, "--"+flag, quoted(webclient.Redact(value)))

@@ -27,7 +27,7 @@ func (i *Installer) saveFirstEnable(ctx context.Context, c state.Config, opts En
 	err := changeStatus(ctx, i.Machine, func(c *state.Config) {
 		c.Status.FirstEnable = nil
 		if failed != nil && c.Spec.ActiveVersion == "" {
-			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(),
+			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(i.Machine.Host.Paths),
 				Error: causeOf(failed, c.Status.LastUpdate)}
 		}
 	})

@@ -31,7 +31,8 @@ func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	i.saveFirstEnable(t.Context(), configOf(t, i), opts, errors.New("no such host"))
 	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
 	must(t, err)
-	for _, part := range []string{"no such host", "teleport-update enable --proxy proxy.example.com --group 'it'\\''s' --template 'https://", "--health-window 1m0s --allow-downgrade"} {
+	for _, part := range []string{"no such host", "teleport-update --data-dir " + i.Machine.Host.Paths.DataDir + " --link-dir ",
+		" enable --proxy proxy.example.com --group 'it'\\''s' --template 'https://", "--health-window 1m0s --allow-downgrade"} {
 		if !strings.Contains(r.Explanation, part) {
 			t.Errorf("status lacks %q: %s", part, r.Explanation)
 		}

@@ -22,7 +22,7 @@ func (o *offer) hear(answer find.Answer, spec state.Spec) {
 
 // withCommand adds to the error of an enable that was refused, or that could not fetch the release, the whole
 // command with the template. The other result is why the template is not fit to be shown.
-func (o *offer) withCommand(err error, opts EnableOptions) (shown, unfit error) {
+func (o *offer) withCommand(err error, opts EnableOptions, p state.Paths) (shown, unfit error) {
 	if o.template == "" || !failure.Is[*failure.RefusedError](err) && !fetch.NoMirror(err) {
 		return err, nil
 	}
@@ -30,5 +30,5 @@ func (o *offer) withCommand(err error, opts EnableOptions) (shown, unfit error) 
 		return err, unfit
 	}
 	opts.Templates = []string{o.template}
-	return fmt.Errorf("%w; the find server offers a URL template, which is used only if you name it: %s", err, opts.command()), nil
+	return fmt.Errorf("%w; the find server offers a URL template, which is used only if you name it: %s", err, opts.command(p)), nil
 }

@@ -60,7 +60,7 @@ func TestARefusedEnableShowsTheTemplateThatFindOffers(t *testing.T) {
 			_, shown, _ := strings.Cut(err.Error(), hint)
 			want := ""
 			if tc.shows != "" {
-				want = "teleport-update enable --proxy " + w.url + " --group it --template " + tc.shows
+				want = "teleport-update " + strings.Join(unusual(w.Machine.Host.Paths), " ") + " enable --proxy " + w.url + " --group it --template " + tc.shows
 			}
 			if shown != want {
 				t.Errorf("it shows %q; want %q", shown, want)
@@ -99,7 +99,7 @@ func TestWhichFailuresShowTheTemplateThatFindOffers(t *testing.T) {
 		"a program that dies": {&SmokeError{Err: errors.New("exit status 1")}, false},
 	} {
 		o := offer{offeredByFind}
-		got, unfit := o.withCommand(tc.err, EnableOptions{Proxy: "find.example.com:3443"})
+		got, unfit := o.withCommand(tc.err, EnableOptions{Proxy: "find.example.com:3443"}, state.DefaultPaths())
 		want := "--proxy find.example.com:3443 --template '" + offeredByFind + "'"
 		if shown := strings.HasSuffix(got.Error(), want); shown != tc.shown || unfit != nil || !errors.Is(got, tc.err) {
 			t.Errorf("%s: %v (%v)", name, got, unfit)
