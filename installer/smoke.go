@@ -28,8 +28,12 @@ func (e *SmokeError) Error() string {
 func (e *SmokeError) Unwrap() error { return e.Err }
 
 // ofHost reports whether a program could not be run for a cause of the host's, which speaks
-// against no version: a file system that is mounted noexec or is full, or too little memory.
+// against no version: a file system that is mounted noexec or is full, a folder that others can write, or too little
+// memory. A program that gives no answer in time counts against its version.
 func ofHost(err error) bool {
+	if failure.Is[*versions.HostError](err) {
+		return true
+	}
 	for _, cause := range []error{unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EROFS, unix.EIO, unix.ENOMEM, unix.EAGAIN} {
 		if errors.Is(err, cause) {
 			return true

@@ -104,7 +104,7 @@ func builtForFIPS(program string) bool {
 
 func askVersion(ctx context.Context, program string) (string, error) {
 	if err := trust.Executable(program); err != nil {
-		return "", err
+		return "", &HostError{err} // others can write where it is
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, smokeLimit, fmt.Errorf("no answer within %v", smokeLimit))
 	defer cancel()
@@ -112,7 +112,7 @@ func askVersion(ctx context.Context, program string) (string, error) {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
+	if err = blameHost(err, out); err != nil {
 		err = fmt.Errorf("%q fails: %w%s", program+" version", whyNotRun(err), excerpt(out))
 	}
 	return out, err

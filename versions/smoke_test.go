@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -68,6 +69,37 @@ func TestSmoke(t *testing.T) {
 				t.Errorf("it took %v", time.Since(start))
 			}
 		})
+	}
+}
+
+// What the host does to a program is not held against the version of the program.
+func TestSmokeTellsTheHostsFaultsFromTheVersions(t *testing.T) {
+	const say = "#!/bin/sh\necho '"
+	for name, tc := range map[string]struct {
+		script string
+		host   bool
+	}{
+		"killed, as for want of memory": {"#!/bin/sh\nkill -9 $$\n", true},
+		"no memory for the runtime":     {say + "fatal error: runtime: cannot allocate memory' >&2\nexit 2\n", true},
+		"no thread for the runtime":     {say + "runtime: failed to create new OS thread (have 5 already; errno=11)' >&2\nexit 2\n", true},
+		"no memory for the linker":      {say + "teleport: error while loading shared libraries: libc.so.6: failed to map segment from shared object' >&2\nexit 127\n", true},
+		"no room for the runtime":       {say + "runtime: failed to reserve page summary memory' >&2\nexit 2\n", true},
+		"a crash":                       {"#!/bin/sh\nkill -SEGV $$\n", false},
+		"a library that is too old":     {say + "GLIBC_2.34 not found' >&2\nexit 1\n", false},
+		"another version":               {tarball.Agent("15.1.2"), false},
+	} {
+		err := treeWith(t, tc.script).Smoke(t.Context())
+		if _, host := errors.AsType[*HostError](err); err == nil || host != tc.host {
+			t.Errorf("%s: %v; want it to be the host's: %t", name, err, tc.host)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	tree := treeWith(t, tarball.Agent("15.1.1"))
+	must(t, os.Chmod(tree.Binary(""), 0o777))
+	if _, host := errors.AsType[*HostError](tree.Smoke(t.Context())); !host {
+		t.Error("a folder that others can write is held against the version")
 	}
 }
 

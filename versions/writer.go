@@ -26,12 +26,6 @@ const (
 	openFiles = 4
 )
 
-// HostError marks an error of this host, for which another mirror would be of no help.
-type HostError struct{ Err error }
-
-func (e *HostError) Error() string { return e.Err.Error() }
-func (e *HostError) Unwrap() error { return e.Err }
-
 // treeDirs are the folders of a release, parents first.
 var treeDirs = [...]string{".", binName, path.Dir(path.Dir(unitName)), path.Dir(unitName)}
 
