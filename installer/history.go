@@ -70,7 +70,7 @@ func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended)
 	return &s
 }
 
-// addRepair adds a repair of links and unit to the history, with what was wrong.
+// addRepair adds a repair, as of links and units, to the history, with what was wrong.
 func (n chronicle) addRepair(of version.Release, problems []string) {
 	s := state.Ended{Time: n.m.Timestamp(), Cause: "repair", By: n.who(), From: of, To: of, Result: state.Repaired,
 		Error: strings.Join(problems, "; ")}

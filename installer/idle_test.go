@@ -17,6 +17,7 @@ import (
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
+	"teleport-update/versions"
 )
 
 // wellHost is a host that is idle; each test changes one thing about it.
@@ -490,7 +491,7 @@ func TestATimerThatIsOffIsASetting(t *testing.T) {
 			t.Errorf("%s: the host is %s, by %v", how, is, types)
 		}
 		before := host.Exists(link)
-		must(t, h.repairUnits(t.Context()))
+		must(t, h.repairUnits(t.Context(), versions.Tree{Release: h.config.Active()}))
 		if host.Exists(link) != before {
 			t.Errorf("%s: a repair has changed that", how)
 		}

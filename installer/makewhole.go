@@ -28,6 +28,9 @@ func makeWhole(ctx context.Context, i *Installer, to wanted, insists bool, insis
 	byPolicy, _ := policy.Refuses(err)
 	if byPolicy && tree.SHA256 != "" {
 		err = i.obtainer().refetch(ctx, to.Config, transaction.TreeOf(tree)) // the very tarball that it came from
+		if err == nil {
+			i.chronicle().addRepair(active, []string{fetchedAgain})
+		}
 	}
 	switch {
 	case err == nil || ctx.Err() != nil:

@@ -52,10 +52,10 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	if err := i.seeReport(ctx, c.Spec); err != nil || !thorough {
 		return true, err
 	}
-	return true, i.repairUnits(ctx)
+	return true, i.repairUnits(ctx, tree)
 }
 
-func (i *Installer) repairUnits(ctx context.Context) error {
+func (i *Installer) repairUnits(ctx context.Context, active versions.Tree) error {
 	units := i.Machine.Host.OwnUnits()
 	for _, p := range units.Overruled() {
 		i.Machine.Host.Log.Warn("an administrator's file keeps a unit of the updater's from running", "problem", p)
@@ -67,8 +67,15 @@ func (i *Installer) repairUnits(ctx context.Context) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return i.installUnits(ctx, false)
+	if err := i.installUnits(ctx, false); err != nil {
+		return err
+	}
+	i.chronicle().addRepair(active.Release, problems)
+	return nil
 }
+
+// fetchedAgain is in the history for a version that was made whole.
+const fetchedAgain = "the version was damaged, and is fetched again"
 
 // fetchAgain brings back an active version that is damaged, and links what it
 // brings. Nothing is switched.
@@ -86,7 +93,7 @@ func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
 	if _, err = i.repair(ctx, c, false); err != nil {
 		return err
 	}
-	i.chronicle().addRepair(damaged.Release, []string{"the version was damaged, and is fetched again"})
+	i.chronicle().addRepair(damaged.Release, []string{fetchedAgain})
 	return nil
 }
 

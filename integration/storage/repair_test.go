@@ -70,6 +70,9 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 		}
 	}
 	timer("update", "inactive")
+	if out := s.Must(updater, "history", "--format", "text"); !strings.Contains(out, "repair") || !strings.Contains(out, "teleport-update-recover.service") {
+		t.Errorf("the repair of a unit is not in the history:\n%s", out)
+	}
 	timer("enable", "active")
 }
 
