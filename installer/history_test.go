@@ -162,3 +162,17 @@ func TestAHistoryThatIsNotReadThisTimeIsKept(t *testing.T) {
 		t.Errorf("%d transactions, %v; the next run adds the one that was left out", len(h.Ended), err)
 	}
 }
+
+// A command of a person's that ends well clears what runs of the timer failed with.
+func TestACommandThatEndsWellClearsTheFailures(t *testing.T) {
+	w := testInstaller(t)
+	w.Machine.Now, w.Machine.BootID = func() time.Time { return noon }, func() string { return "boot" }
+	w.Machine.Host.Paths.RunDir = filepath.Join(filepath.Dir(w.Machine.Host.Paths.DataDir), "run")
+	m := w.ticks()
+	m.Error, m.Failing, m.Unreachable = "no route", &state.Failing{Count: 2, First: noon, Last: noon, Error: "no route"}, &state.Unreachable{Since: noon}
+	must(t, m.Save(w.Machine.Host.Paths.Ticks()))
+	w.succeeded()
+	if m := w.ticks(); m.Failing != nil || m.Unreachable != nil || m.Error != "" || !m.Good.Equal(noon) {
+		t.Errorf("after a success they are %+v", m)
+	}
+}

@@ -16,10 +16,10 @@ func (e *HostError) Error() string { return e.Err.Error() }
 
 func (e *HostError) Unwrap() error { return e.Err }
 
-// scarce is what the Go runtime and the linker print before they give up on a host that has no memory for it, or no room for a thread, as under
-// `ulimit -v`, LimitAS=, MemoryMax= or TasksMax=. The numbers are EAGAIN and ENOMEM.
-var scarce = []string{"cannot allocate memory", "out of memory", "failed to create new os thread", "failed to reserve", "failed to map segment",
-	"errno=11", "errno=12", "resource temporarily unavailable"}
+// scarce is what the Go runtime and the linker print before they give up on a host that has no memory for them, or no room
+// for a thread, as under `ulimit -v`, LimitAS=, MemoryMax= or TasksMax=. The numbers are EAGAIN and ENOMEM.
+var scarce = []string{"cannot allocate memory", "out of memory", "failed to create new os thread", "failed to reserve",
+	"failed to map segment", "errno=11", "errno=12", "resource temporarily unavailable"}
 
 // blameHost marks the end of a program as the host's if it is: killed by the kernel for want of memory, or by its own runtime. Of
 // a program that says so and is wrong it only says less against the version.

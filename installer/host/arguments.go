@@ -160,7 +160,7 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 // agent would run, and not by the rules of FIPS. Where a drop-in has the last word, that is said. A build
 // that is none ends if it is started so.
 func (h *Host) CheckFIPS(tree versions.Tree) error {
-	own := h.ownCommand()
+	own := ownCommand(h)
 	switch starts := hasFIPS(systemd.Arguments(own)); {
 	case own != nil && starts && !tree.Release.Edition.FIPS():
 		return notFIPS(tree)
@@ -191,11 +191,11 @@ func notFIPS(tree versions.Tree) error {
 }
 
 // hasOwnCommand reports whether a drop-in of an administrator's says what is started.
-func (h *Host) hasOwnCommand() bool { return h.ownCommand() != nil }
+func (h *Host) hasOwnCommand() bool { return ownCommand(h) != nil }
 
 // ownCommand is the command of a drop-in of an administrator's that says what is started; nil if none does. Of several the last
 // one counts.
-func (h *Host) ownCommand() (command []string) {
+func ownCommand(h *Host) (command []string) {
 	files, _ := filepath.Glob(filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "*.conf"))
 	for _, file := range files {
 		content, err := regular.Read(file, archive.MaxUnit, 0)
