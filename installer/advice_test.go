@@ -69,6 +69,7 @@ func TestAStartIsAdvisedOnlyIfItHelps(t *testing.T) {
 		unconfigured bool
 		applies      func(advice string) bool
 		says         string
+		noted        string // the tables that the active version was proven with
 	}{
 		"none":                           {},
 		"the version is gone":            {breaks: func(i *Installer) { must(t, os.RemoveAll(filepath.Dir(filepath.Dir(program(i))))) }},
@@ -86,6 +87,11 @@ func TestAStartIsAdvisedOnlyIfItHelps(t *testing.T) {
 		"a transaction lost its journal": {breaks: func(i *Installer) {
 			loseJournal(t, i, filepath.Join(i.Machine.Host.Paths.DataDir, "proc", "sqlite.db"), i.Machine.Now())
 		}},
+		"its database has other tables than the version was proven with": {noted: "0-0123456789abcdef", says: "`teleport-update pin VERSION`",
+			breaks: func(i *Installer) { makeDatabase(t, filepath.Join(i.Machine.Host.Paths.DataDir, "proc", "sqlite.db")) },
+			applies: func(advice string) bool {
+				return advice == "enabled, and down" || advice == "masked" || advice == "not configured" || advice == "stopped by a person"
+			}},
 		"a person masked the unit of an agent that runs": {agent: func(u *systemd.Unit) { u.LoadState, u.FragmentPath = "masked", "/dev/null" }, says: "is masked",
 			applies: func(advice string) bool {
 				return strings.HasPrefix(advice, "of ") || strings.HasPrefix(advice, "with ")
@@ -111,6 +117,7 @@ func TestAStartIsAdvisedOnlyIfItHelps(t *testing.T) {
 				continue
 			}
 			c := base
+			c.Status.ActiveSchema = tc.noted
 			if advice.config != nil {
 				advice.config(&c)
 			}

@@ -18,7 +18,7 @@ const (
 func records() []Check {
 	return []Check{
 		{RecordsBroken, Fault, NeedsAttention, "records", "the updater's records cannot be read or relied on, or do not fit " +
-			"the links", 0, recordsBroken},
+			"the links or the agent's database", 0, recordsBroken},
 		{TransactionRunning, Busy, Updating, "transaction", "an updater is at work", 0, transactionRunning},
 		{TransactionOpen, Fault, NeedsAttention, "transaction", "a transaction was cut off; the next run closes it", 0, transactionOpen},
 		{PolicyBroken, Fault, NeedsAttention, "policy", "the policy of the host's owner is missing although it was there, or " +
@@ -49,10 +49,11 @@ func recordsBroken(h *facts, f *finder) error {
 	if t != nil {
 		return nil
 	}
-	if why := h.Fits(h); why != nil {
+	why, err := h.Fits(h)
+	if why != nil {
 		f.found(nil, h.misfit(why))
 	}
-	return nil
+	return err
 }
 
 // misfit says what to do about records that do not fit the host.

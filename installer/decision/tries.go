@@ -127,7 +127,12 @@ func isConfigured(h *facts) string {
 	return ""
 }
 
-func recordsFit(h *facts) string { return found(h.Fits(h), nil) }
+// recordsFit does not speak against a start if the database could not be looked at: nothing is known of it then, which the check of
+// the records says.
+func recordsFit(h *facts) string {
+	why, _ := h.Fits(h)
+	return found(why, nil)
+}
 
 // found is what keeps the agent from starting, or why that cannot be told.
 func found(why, err error) string {

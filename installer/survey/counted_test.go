@@ -87,6 +87,12 @@ func (c counted) CheckPair(ctx context.Context, _ state.Config, _ versions.Tree,
 	return errors.Join(c.read("pair"), err, unread)
 }
 
+// CheckTables looks at what it is given.
+func (c counted) CheckTables(ctx context.Context, _ state.Config, seen transaction.Seen) (why, err error) {
+	_, err = seen.Schema(ctx)
+	return nil, errors.Join(c.read("tables"), err)
+}
+
 func (c counted) Schema(context.Context) (string, error) { return "1-ab", c.read("schema") }
 
 func (c counted) Rescuer(context.Context) (string, int, error)               { return "", 0, c.read("rescuer") }

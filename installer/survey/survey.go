@@ -70,6 +70,9 @@ type Consistency interface {
 	CheckEnded(context.Context, state.Config, transaction.Seen) error
 	// CheckPair is a *failure.RefusedError where a repair leaves links and unit as they are.
 	CheckPair(context.Context, state.Config, versions.Tree, transaction.Seen) error
+	// CheckTables says why the active version may not be able to start on the database of an agent that is down; err is why
+	// that cannot be told.
+	CheckTables(context.Context, state.Config, transaction.Seen) (why, err error)
 	// Schema is the digest of the schema of the agent's database; empty if there is no database.
 	Schema(context.Context) (string, error)
 }
@@ -181,19 +184,26 @@ func (s *Survey) Transaction() (*Transaction, error) {
 }
 
 // Fits says where the records do not fit the host, as far as that can be told; nil if
-// nothing speaks against them.
-func (s *Survey) Fits(ctx context.Context) error {
-	why, _ := s.fits.get(func() (error, error) {
+// nothing speaks against them. err is why the database of an agent that is down could not be looked at.
+func (s *Survey) Fits(ctx context.Context) (why, err error) {
+	return s.fits.get(func() (error, error) {
 		c, err := s.Config()
 		if err != nil {
-			return nil, err
+			return nil, nil // whoever needs it says so
 		}
 		if c.Spec.ActiveVersion == "" {
 			return s.from.Fits.CheckNeverEnabled(), nil
 		}
-		return s.from.Fits.CheckEnded(ctx, c, seen{s}), nil
+		if why := s.from.Fits.CheckEnded(ctx, c, seen{s}); why != nil {
+			return why, nil
+		}
+		if _, blind := s.Agent(ctx); blind != nil {
+			return nil, nil // checks of the agent say so
+		}
+		ctx, cancel := s.limited(ctx)
+		defer cancel()
+		return s.from.Fits.CheckTables(ctx, c, seen{s})
 	})
-	return why
 }
 
 // Schema is the digest of the schema of the agent's database; empty if there is no database.

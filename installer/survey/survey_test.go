@@ -70,7 +70,8 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("other agents", others, err)
 	again, err := s.StartsAgain(ctx, "tbot.service")
 	add("starts again", again, err)
-	add("fits", nil, s.Fits(ctx))
+	why, err := s.Fits(ctx)
+	add("fits", nil, errors.Join(why, err))
 	add("rescuer", nil, s.Rescuer(ctx))
 	add("kept", s.Kept(active), nil)
 	return answers
@@ -112,7 +113,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	s.Close()
 	want := map[string]int{}
 	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "servers", "links", "starts", "next start", "database there",
-		"ended", "pair", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
+		"ended", "pair", "tables", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
 		systemd.StartOfUnits, "reach"} {
 		want[source] = 1
 	}
@@ -146,6 +147,7 @@ func TestAPartThatCannotBeReadSaysWhy(t *testing.T) {
 		{"reach", broken, []string{"needs"}},
 		{"pair", broken, []string{"pair"}},
 		{"ended", broken, []string{"fits"}},
+		{"tables", broken, []string{"fits"}},
 		{"configuration", broken, []string{"configuration"}},
 		{"servers", broken, []string{"servers"}},
 		{"schema", broken, []string{"fits", "pair"}},

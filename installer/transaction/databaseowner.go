@@ -2,8 +2,10 @@ package transaction
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"teleport-update/backup"
 	"teleport-update/installer/host"
@@ -67,23 +69,70 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 // links after a later version had changed the tables: then the active version does not run on them. Tables are noted when
 // a version is proven. If it is healthy on others, or was not proven, it may have changed them itself.
 func ownerByTables(ctx context.Context, m *Machine, sight Sight, c state.Config) (owner, error) {
-	noted := c.Status.ActiveSchema
-	if noted == "" || c.Status.Unproven || sight.healthyFor(windowOf(c, sight), m.Now()) {
+	if sight.healthyFor(windowOf(c, sight), m.Now()) {
 		return owner{}, nil
 	}
-	now, err := m.Schema(ctx)
+	now, other, err := otherTables(ctx, c, m)
 	if err != nil {
 		// Whoever backs the database up says what is wrong with it.
 		m.Host.Log.Debug("it is not known whether the tables of the agent's database are those of the active version", "error", err)
 		return owner{}, ctx.Err()
 	}
-	if now == "" || now == noted {
+	if !other {
 		return owner{}, nil
 	}
 	m.Host.Log.Warn("the agent is not seen to be healthy, and its database has other tables than the active version was proven with",
-		"active", c.Active().Short(), "noted", noted, "now", now)
+		"active", c.Active().Short(), "noted", c.Status.ActiveSchema, "now", now)
 	// Where systemd does not run, nobody knows whether the agent is healthy: today's database is kept, and nothing is refused.
 	return owner{another: true, unlike: sight.State != state.AgentUnknown}, nil
+}
+
+// otherTables reports whether the agent's database has other tables than the active version was proven with. If none were
+// noted, or the version is not proven, nobody knows, and the database is not read.
+func otherTables(ctx context.Context, c state.Config, seen Seen) (now string, other bool, err error) {
+	noted := c.Status.ActiveSchema
+	if noted == "" || c.Status.Unproven {
+		return "", false, nil
+	}
+	now, err = seen.Schema(ctx)
+	return now, err == nil && now != "" && now != noted, err
+}
+
+// CheckTables says why the active version may not be able to start on the agent's database: that has other tables than the
+// version was proven with, and no backup shows that an older version left them, which a start would migrate. It is nil if nothing
+// shows. It is for an agent that is down: of one that runs, the database is not read. err is why the tables could not be read; a
+// database that only the agent can recover is no error.
+func CheckTables(ctx context.Context, m *Machine, c state.Config, seen Seen) (why, err error) {
+	sight, err := seen.Sight(ctx)
+	down := sight.State == state.AgentStopped || sight.State == state.AgentFailing
+	if err != nil || !down {
+		return nil, err
+	}
+	if tree, ok, err := m.Active(c); err == nil && ok {
+		if _, program := m.programInPlace(tree); program != "" {
+			return nil, nil // CheckPair says more of it
+		}
+	}
+	now, other, err := otherTables(ctx, c, seen)
+	switch {
+	case errors.Is(err, backup.ErrUnsettled):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("whether the agent's database fits version %s: %w", c.Active().Short(), err)
+	case !other || leftByOlder(ctx, m, c, now):
+		return nil, nil
+	}
+	return fmt.Errorf("the agent's database has other tables than version %s was proven with, so another version may have changed them "+
+		"since, and version %s may not be able to start on them: %s", c.Active().Short(), c.Active().Short(), bringsBack(m, c)), nil
+}
+
+// leftByOlder reports whether the active version, or an older one, left a database with these tables, as its backup shows.
+func leftByOlder(ctx context.Context, m *Machine, c state.Config, tables string) bool {
+	all, _, err := m.completeBackups(ctx)
+	return err == nil && slices.ContainsFunc(all, func(b aBackup) bool {
+		older := b.meta.Version != "" && version.Compare(b.meta.Version, c.Spec.ActiveVersion) <= 0
+		return older && b.schema.Digest() == tables
+	})
 }
 
 // checkBack refuses to go back if only the tables tell whose the database is: a restore would take away what another version

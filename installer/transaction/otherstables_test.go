@@ -110,13 +110,7 @@ func saysAll(err error, all []string) bool {
 // A version that left a database with the tables of today may go on with it: nothing is taken back.
 func TestAVersionWithTheSameTablesIsGoneBackTo(t *testing.T) {
 	h := unlike(t)
-	h.keeps("1.0.0")
-	db, err := backup.Open(h.path())
-	must(t, err)
-	defer db.Close()
-	_, err = db.Take(t.Context(), backup.TakeRequest{Dir: filepath.Join(h.keeps("1.0.0"), "backup"),
-		Meta: backup.Meta{Proxy: "proxy", Version: "1.0.0", Edition: version.OSS, Created: noon.Add(-time.Hour)}})
-	must(t, err)
+	h.leaves("1.0.0")
 	req := Request{Kind: Rollback, From: h.config.Active(), To: state.Tree{Release: version.Release{Version: "1.0.0", Edition: version.OSS}}}
 	d, err := h.planDatabase(t.Context(), Sight{}, h.config, req)
 	if err != nil || d.Plan != state.BackupDatabase || d.Stop {
@@ -222,6 +216,7 @@ func TestTheVersionThatChangedTheDatabaseTakesItUpAgain(t *testing.T) {
 			t.Run(name+", "+string(kind), func(t *testing.T) {
 				m := yesterday(t, does)
 				left := m.backupOf("1.1.0")
+				told := m.heldAgainst()
 				err := m.back(kind)
 				if !failure.Is[*failure.RefusedError](err) {
 					t.Fatalf("it ends with %v; want it refused", err)
@@ -233,11 +228,17 @@ func TestTheVersionThatChangedTheDatabaseTakesItUpAgain(t *testing.T) {
 				if want := map[bool]string{true: "VERSION", false: "1.2.0"}[name == "not kept"]; typed == nil || typed[1] != want {
 					t.Fatalf("%v names no command for version %s", err, want)
 				}
+				if status := advised.FindStringSubmatch(told); status == nil || status[1] != typed[1] {
+					t.Errorf("status says %q, and the refusal %q", told, typed[0])
+				}
 				again := map[bool]Kind{true: Update, false: Pin}[kind == Downgrade] // the cluster is set to it, or it is pinned
 				err, _ = m.runs(func() error { return m.transact(t.Context(), m.request(again)) })
 				must(t, err)
 				if c, err := m.Host.Paths.LoadConfig(); err != nil || c.Status.ActiveSchema != m.digestNow(t.Context()) {
 					t.Errorf("the tables of 1.2.0 are recorded as %s, %v", c.Status.ActiveSchema, err)
+				}
+				if told := m.heldAgainst(); told != "" {
+					t.Errorf("then status says %q", told)
 				}
 				m.booted = true
 				must(t, m.startUnit())
@@ -253,6 +254,28 @@ func TestTheVersionThatChangedTheDatabaseTakesItUpAgain(t *testing.T) {
 			})
 		}
 	}
+}
+
+// heldAgainst is what status says of the agent's tables.
+func (m *model) heldAgainst() string {
+	c, err := m.Host.Paths.LoadConfig()
+	must(m.t, err)
+	why, err := CheckTables(m.t.Context(), m.Machine, c, m)
+	must(m.t, err)
+	if why == nil {
+		return ""
+	}
+	return why.Error()
+}
+
+// leaves has a version leave the database of today in a backup.
+func (h *databaseHost) leaves(v string) {
+	db, err := backup.Open(h.path())
+	must(h.t, err)
+	defer db.Close()
+	_, err = db.Take(h.t.Context(), backup.TakeRequest{Dir: filepath.Join(h.keeps(v), "backup"),
+		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: noon.Add(-time.Hour)}})
+	must(h.t, err)
 }
 
 // Who insists goes back, and finds the rows in the backup that the refusal names.
