@@ -125,7 +125,7 @@ func TestMirrorsTakeOver(t *testing.T) {
 		a, b := serve(t, tarball), serve(t, tarball)
 		a.fault = slowAtFirst
 		f, _ := testFetcher(t, trusting(a, b))
-		f.Patience.StallWindow, f.Patience.StallBytes, f.Patience.Slow = 200*time.Millisecond, 1, time.Second
+		f.Patience.StallWindow, f.Patience.StallBytes, f.Patience.Slow = 600*time.Millisecond, 1, time.Second
 		tree, err := fetchFrom(f, "15.1.1", a, b)
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestMirrorsTakeOver(t *testing.T) {
 		a, b := serve(t, tarball), serve(t, tarball)
 		a.fault, b.fault = slowAtFirst, notFound
 		f, _ := testFetcher(t, trusting(a, b))
-		f.Patience.StallWindow, f.Patience.StallBytes, f.Patience.Slow = 200*time.Millisecond, 1, time.Second
+		f.Patience.StallWindow, f.Patience.StallBytes, f.Patience.Slow = 600*time.Millisecond, 1, time.Second
 		tree, err := fetchFrom(f, "15.1.1", a, b)
 		if err != nil {
 			t.Fatal(err)
