@@ -53,25 +53,11 @@ func (o EnableOptions) apply(s state.Spec) (state.Spec, error) {
 	return s, nil
 }
 
-// unusual are the flags, before any command, of the places that are not those of an ordinary host.
-func unusual(p state.Paths) (words []string) {
-	usual := state.DefaultPaths()
-	for _, place := range []struct{ flag, is, usual string }{
-		{"data-dir", p.DataDir, usual.DataDir},
-		{"link-dir", p.LinkDir, usual.LinkDir},
-		{"unit-dir", p.UnitDir, usual.UnitDir},
-		{"agent-config", p.AgentConfig, usual.AgentConfig},
-	} {
-		if place.is != place.usual {
-			words = append(words, "--"+place.flag, quoted(place.is))
-		}
-	}
-	return words
-}
-
-// command is the command line that these options came from, on a host with these places, without secrets.
+// command is the command line that these options came from on a host with these places, without secrets. A host that
+// no enable succeeded on has written down none of its places: a command without them would be for another host.
 func (o EnableOptions) command(p state.Paths) string {
-	words := append(append([]string{"teleport-update"}, unusual(p)...), "enable")
+	words := append([]string{"teleport-update"}, placesOf(p)...)
+	words = append(words, "enable")
 	add := func(flag, value string) {
 		if value != "" {
 			words = append(words, "--"+flag, quoted(webclient.Redact(value)))
@@ -114,6 +100,22 @@ func (o EnableOptions) command(p state.Paths) string {
 		words = append(words, "--replace-updater")
 	}
 	return strings.Join(words, " ")
+}
+
+// placesOf are the global flags that lead a command to the places of a host, those that are not the usual ones.
+func placesOf(p state.Paths) (words []string) {
+	usual := state.DefaultPaths()
+	for _, place := range []struct{ flag, now, usual string }{
+		{"data-dir", p.DataDir, usual.DataDir},
+		{"link-dir", p.LinkDir, usual.LinkDir},
+		{"unit-dir", p.UnitDir, usual.UnitDir},
+		{"agent-config", p.AgentConfig, usual.AgentConfig},
+	} {
+		if place.now != place.usual {
+			words = append(words, "--"+place.flag, quoted(place.now))
+		}
+	}
+	return words
 }
 
 // quoted is a word as a shell takes it.

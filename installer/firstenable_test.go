@@ -18,6 +18,10 @@ import (
 // succeeds.
 func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	i := testInstaller(t)
+	places := i.Machine.Host.Paths
+	// Of the places, the ones that are not the usual: the flags come before the command.
+	places.LinkDir, places.UnitDir, places.AgentConfig = state.DefaultPaths().LinkDir, "/etc/systemd/system", "/etc/it's/node.yaml"
+	i.Machine.Host.Paths = places
 	var minute []state.Given
 	for _, r := range state.Settings() {
 		if r.Flag == "health-window" {
@@ -31,8 +35,8 @@ func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	i.saveFirstEnable(t.Context(), configOf(t, i), opts, errors.New("no such host"))
 	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
 	must(t, err)
-	for _, part := range []string{"no such host", "teleport-update --data-dir " + i.Machine.Host.Paths.DataDir + " --link-dir ",
-		" enable --proxy proxy.example.com --group 'it'\\''s' --template 'https://", "--health-window 1m0s --allow-downgrade"} {
+	for _, part := range []string{"no such host", "`teleport-update --data-dir " + places.DataDir + " --unit-dir /etc/systemd/system --agent-config '/etc/it'\\''s/node.yaml' enable " +
+		"--proxy proxy.example.com --group 'it'\\''s' --template 'https://", "--health-window 1m0s --allow-downgrade"} {
 		if !strings.Contains(r.Explanation, part) {
 			t.Errorf("status lacks %q: %s", part, r.Explanation)
 		}

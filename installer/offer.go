@@ -30,5 +30,6 @@ func (o *offer) withCommand(err error, opts EnableOptions, p state.Paths) (shown
 		return err, unfit
 	}
 	opts.Templates = []string{o.template}
-	return fmt.Errorf("%w; the find server offers a URL template, which is used only if you name it: %s", err, opts.command(p)), nil
+	return fmt.Errorf("%w; the find server offers a URL template, which is used only if you name it: %s", err,
+		opts.command(p)), nil
 }

@@ -60,7 +60,7 @@ func TestARefusedEnableShowsTheTemplateThatFindOffers(t *testing.T) {
 			_, shown, _ := strings.Cut(err.Error(), hint)
 			want := ""
 			if tc.shows != "" {
-				want = "teleport-update " + strings.Join(unusual(w.Machine.Host.Paths), " ") + " enable --proxy " + w.url + " --group it --template " + tc.shows
+				want = EnableOptions{}.command(w.Machine.Host.Paths) + " --proxy " + w.url + " --group it --template " + tc.shows
 			}
 			if shown != want {
 				t.Errorf("it shows %q; want %q", shown, want)
