@@ -15,7 +15,7 @@ import (
 )
 
 // Enable installs the version that find names, whatever agent_autoupdate says,
-// and turns updates on. When it fails, no configuration is written: the timer
+// and turns updates on. When it fails, no settings are written: the timer
 // has nothing to retry.
 func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if err := checkPrograms(i.Machine.Host.Paths, opts.ProgramsDir); err != nil {
@@ -153,7 +153,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	// said: it is the agent's configuration that people change.
 	spec.Proxy = question.Proxy
 	if err != nil {
-		return nil, fmt.Errorf("%w; %s: remove the cause, then run the command again", err, transaction.StaysAsItIs(c))
+		return nil, fmt.Errorf("%w; %s: %s", err, transaction.StaysAsItIs(c), runAgain)
 	}
 	offered.hear(answer, spec)
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}

@@ -3,12 +3,15 @@ package installer
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/decision"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
@@ -47,6 +50,52 @@ func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	i.saveFirstEnable(t.Context(), configOf(t, i), opts, nil)
 	if r, err = i.Status(t.Context(), StatusOptions{Offline: true}); err != nil || r.State != decision.Disabled {
 		t.Errorf("after a success: %s, %v", r.State, err)
+	}
+}
+
+// Nobody reads what a first enable of cloud-init's says, so status says it: also of one that did not learn which version the
+// cluster wants. Nothing else is there then, and the timer's runs leave the host alone.
+func TestAFirstEnableThatLearnsNothingIsToldByStatus(t *testing.T) {
+	for name, tc := range map[string]struct {
+		breaks func(*world)
+		told   bool
+	}{
+		"find answers 404": {func(w *world) { w.status = 404 }, true},
+		"nothing answers":  {func(w *world) { w.url = "http://127.0.0.1:1" }, true},
+		"it is refused":    {func(w *world) { w.wants.Version = "" }, false},
+		"updates.yaml is lost": {func(w *world) {
+			w.status = 404
+			writeFile(t, filepath.Join(w.Machine.Host.Paths.Original(), "before.json"), "{}")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.Machine.Scheduled = false
+			must(t, os.Remove(w.Machine.Host.Paths.Config()))
+			tc.breaks(w)
+			err := w.Enable(t.Context(), EnableOptions{Proxy: w.url, Group: "it"})
+			if err == nil {
+				t.Fatal("it succeeded")
+			}
+			told := host.Exists(w.Machine.Host.Paths.Config())
+			r := w.state()
+			named := strings.HasPrefix(r.Explanation, "the first enable failed, and nothing tries it again by itself: ") &&
+				strings.Contains(r.Explanation, "nothing was changed; remove the cause, then `teleport-update ") && strings.Contains(r.Explanation, " enable --proxy "+w.url+" --group it`")
+			if told != tc.told || named != tc.told {
+				t.Fatalf("updates.yaml: %v; status: %s: %s (%v)", told, r.State, r.Explanation, err)
+			}
+			if !told {
+				return
+			}
+			if c := configOf(t, w.Installer); c.Spec.Enabled || c.Spec.Proxy != "" || c.Spec.ActiveVersion != "" {
+				t.Errorf("settings are kept: %+v", c.Spec)
+			}
+			w.Machine.Scheduled = true
+			finds, files := w.finds, listing(t, w.Machine.Host.Paths.DataDir)
+			if _, err := w.tick(); err != nil || w.finds != finds || listing(t, w.Machine.Host.Paths.DataDir) != files {
+				t.Errorf("a run of the timer does something: %v", err)
+			}
+		})
 	}
 }
 

@@ -174,7 +174,7 @@ func (o obtainer) recordEarlyFailure(ctx context.Context, w wanted, cause error)
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted (%w); %s", context.Cause(ctx), stays)
 	}
-	t, again := w.Release, "remove the cause, then run the command again"
+	t, again := w.Release, runAgain
 	if w.Retried {
 		again = "the next run tries again"
 	}
