@@ -128,7 +128,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	}
 	spec = i.Machine.Host.Paths.Given(spec)
 	question := spec
-	if err := askAgentSettings(i, opts, c); err != nil {
+	if err := askAgentSettings(i, opts, spec.Proxy, c); err != nil {
 		return nil, err
 	}
 	if err := i.Machine.Host.ResolveProxy(&question); err != nil {
@@ -188,9 +188,9 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	return in, nil
 }
 
-// askAgentSettings has the configuration that the agent's unit leads to agree with what enable is told. On a host that
-// has no version yet it has to be read.
-func askAgentSettings(i *Installer, opts EnableOptions, c state.Config) error {
+// askAgentSettings has the configuration that the agent's unit leads to agree with what enable is told, and with the
+// proxy that it follows. On a host that has no version yet it has to be read.
+func askAgentSettings(i *Installer, opts EnableOptions, proxy string, c state.Config) error {
 	if c.Spec.ActiveVersion == "" && !opts.AllowAuthServer {
 		servers, err := host.ConfigurationOn(i.Machine.Host).Servers()
 		if err == nil {
@@ -211,7 +211,7 @@ func askAgentSettings(i *Installer, opts EnableOptions, c state.Config) error {
 	if err != nil {
 		return nil
 	}
-	return askProxy(opts.Proxy, c.Spec.Proxy, agent, config)
+	return askProxy(namedProxy{proxy, opts.Proxy == ""}, c.Spec.Proxy, agent, config)
 }
 
 // lookBeforeEnable refuses a host on which the units of an agent cannot be placed.

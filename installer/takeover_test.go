@@ -57,7 +57,7 @@ func TestAProxyThatIsNotTheAgentsIsRefused(t *testing.T) {
 		{"a.example.com.evil.example", "a.example.com:443", true},
 		{"127.0.0.1:3080", "a.example.com:443", true},
 	} {
-		err := askProxy(tc.given, "", host.AgentSettings{Proxy: tc.agents}, "/etc/teleport.yaml")
+		err := askProxy(namedProxy{address: tc.given}, "", host.AgentSettings{Proxy: tc.agents}, "/etc/teleport.yaml")
 		if (err != nil) != tc.refused {
 			t.Errorf("--proxy %q where the agent has %q: %v", tc.given, tc.agents, err)
 		}
@@ -72,21 +72,26 @@ func TestAProxyThatIsNotTheAgentsIsRefused(t *testing.T) {
 func TestAProxyThatWasSettledIsNotAskedAbout(t *testing.T) {
 	for text, refused := range map[string]bool{
 		"proxy_server: a.example.com:443": true, "auth_server: a.example.com:3025": false,
-		"auth_server: a.example.com:443": false, "auth_servers: [a.example.com:3025, c.example.com:3025]": false,
+		"auth_servers: [a.example.com:3025, c.example.com:3025]": false,
+		// Agents of old join through a proxy that they call an auth server.
+		"auth_server: a.example.com:443": true, "auth_server: https://a.example.com:3080/": true, "auth_servers: [\"[2001:db8::1]:443\"]": true,
+		"auth_servers: [a.example.com:443, find.example.com:443, other.example.com:443]": false,
+		// What is at none of the proxy's ports may be an auth server alone.
+		"auth_server: a.example.com": false, "auth_server: a.example.com:8443": false, "auth_server: \"2001:db8::443\"": false,
 	} {
 		config := filepath.Join(t.TempDir(), "teleport.yaml")
 		writeFile(t, config, "teleport:\n  "+text+"\n")
 		agent, err := host.ReadAgentSettings(config)
 		must(t, err)
-		if err := askProxy("find.example.com", "", agent, config); (err != nil) != refused {
+		if err := askProxy(namedProxy{address: "find.example.com"}, "", agent, config); (err != nil) != refused {
 			t.Errorf("%s: %v", text, err)
 		}
 		for _, kept := range []string{"find.example.com", "find.example.com:443", "https://find.example.com:3080"} {
-			if err := askProxy("find.example.com", kept, agent, config); err != nil {
+			if err := askProxy(namedProxy{address: "find.example.com"}, kept, agent, config); err != nil {
 				t.Errorf("%s, where the host asks %s: %v", text, kept, err)
 			}
 		}
-		if err := askProxy("other.example.com", "find.example.com:443", agent, config); (err != nil) != refused {
+		if err := askProxy(namedProxy{address: "other.example.com"}, "find.example.com:443", agent, config); (err != nil) != refused {
 			t.Errorf("%s, another server than before: %v", text, err)
 		}
 	}
@@ -97,6 +102,7 @@ func TestEnableAsksTheConfigurationOfTheAgent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		usual, node, command string
 		opts                 EnableOptions
+		adopted              string // the proxy of the updater that is replaced
 		active               string
 		says                 string // empty: it goes on
 	}{
@@ -106,6 +112,12 @@ func TestEnableAsksTheConfigurationOfTheAgent(t *testing.T) {
 		"servers of another time":              {usual: "auth_service: {enabled: yes}", node: "version: v3"},
 		"a proxy": {node: "teleport: {proxy_server: \"a.example.com:443\"}", opts: EnableOptions{Proxy: "b.example.com"},
 			says: "--proxy names b.example.com, and NODE names a.example.com"},
+		"a proxy of the updater that is replaced": {node: "teleport: {proxy_server: \"a.example.com:443\"}", adopted: "b.example.com:443",
+			says: "the updater that is replaced names b.example.com, and NODE names a.example.com: the host would run the version of another " +
+				"cluster than its agent's; nothing was changed: name the right one with --proxy, or add --allow-proxy-conflict"},
+		"a proxy of the updater that is replaced, allowed": {node: "teleport: {proxy_server: \"a.example.com:443\"}", adopted: "b.example.com",
+			opts: EnableOptions{AllowProxyConflict: true}},
+		"the same proxy as the updater's that is replaced": {node: "teleport: {proxy_server: \"a.example.com:443\"}", adopted: "a.example.com"},
 		"a proxy of another time": {usual: "teleport: {proxy_server: \"b.example.com:443\"}", node: "teleport: {proxy_server: \"a.example.com:443\"}",
 			opts: EnableOptions{Proxy: "a.example.com"}},
 		"a place that cannot be told":                              {command: "--config=%h/node.yaml", says: "which only systemd can resolve; nothing was changed"},
@@ -122,7 +134,7 @@ func TestEnableAsksTheConfigurationOfTheAgent(t *testing.T) {
 			writeFile(t, i.Machine.Host.Paths.Unit(), "[Service]\nExecStart=/bin/teleport start "+cmp.Or(tc.command, "--config="+node)+"\n")
 			c := state.EmptyConfig()
 			c.Spec.ActiveVersion = tc.active
-			err := askAgentSettings(i, tc.opts, c)
+			err := askAgentSettings(i, tc.opts, cmp.Or(tc.opts.Proxy, tc.adopted), c)
 			if says := strings.ReplaceAll(tc.says, "NODE", node); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 				t.Errorf("%v; want %q", err, says)
 			}

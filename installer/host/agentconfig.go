@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -27,15 +29,27 @@ type AgentSettings struct {
 	// Proxy is teleport.proxy_server, with the port that the agent takes where it names
 	// none; else the host of teleport.auth_server or of the first of auth_servers, with
 	// its port unless that is the auth service's own.
-	Proxy   string
-	ByAuth  bool   // Proxy is the host of an auth server, and no proxy is named
-	Bare    string // Proxy as the configuration has it, perhaps without a port
-	Group   string // teleport.upgrade_group
-	DataDir string // teleport.data_dir: where its database and host_uuid are
+	Proxy  string
+	ByAuth bool   // Proxy is the host of an auth server, and no proxy is named
+	Bare   string // Proxy as the configuration has it, perhaps without a port
+	// MoreServers are all of auth_servers, which the agent asks in turn; none if the configuration names a proxy.
+	MoreServers []string
+	Group       string // teleport.upgrade_group
+	DataDir     string // teleport.data_dir: where its database and host_uuid are
 	// Servers are the services of the cluster itself that the host runs, by their names
 	// in the file: "auth_service, proxy_service".
 	Servers string
 	NoAuth  bool // auth_service is there, and says that it is not enabled
+}
+
+// NamesProxy reports whether the configuration names a proxy: by that name, or as an auth server at a port of
+// proxies, which is how agents of old join through one. Without a port, an auth server is at its own.
+func (a AgentSettings) NamesProxy() bool {
+	if !a.ByAuth {
+		return true
+	}
+	_, port, err := net.SplitHostPort(a.Bare)
+	return err == nil && (port == webPort || port == strconv.Itoa(ProxyPort))
 }
 
 // agentFile is as much of the file as is read.
@@ -133,6 +147,7 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 	t := file.Teleport
 	proxy := string(t.ProxyServer)
 	byAuth := proxy == ""
+	var more []string
 	if byAuth {
 		first := &t.AuthServers
 		for first.Kind == yaml.SequenceNode && len(first.Content) > 0 {
@@ -143,6 +158,9 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 			auth = first.Value
 		}
 		proxy = proxyOfAuth(auth)
+		for _, server := range scalars(&t.AuthServers) {
+			more = append(more, proxyOfAuth(server))
+		}
 	}
 	for _, v := range []struct {
 		name, value string
@@ -156,7 +174,7 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		}
 	}
 	address, _ := find.WithPort(proxy, ProxyPort)
-	return AgentSettings{Proxy: address, ByAuth: byAuth && proxy != "", Bare: proxy, Group: string(t.UpgradeGroup),
+	return AgentSettings{Proxy: address, ByAuth: byAuth && proxy != "", Bare: proxy, MoreServers: more, Group: string(t.UpgradeGroup),
 		DataDir: string(t.DataDir), Servers: file.servers(), NoAuth: file.Auth != nil && !file.Auth.runs()}, nil
 }
 
@@ -179,10 +197,24 @@ func plainWords(s string, limit int) error {
 	return nil
 }
 
+// scalars are the texts of a node, of whatever lists it is made.
+func scalars(n *yaml.Node) (all []string) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return []string{n.Value}
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			all = append(all, scalars(item)...)
+		}
+	}
+	return all
+}
+
 // Ports of Teleport's.
 const (
 	ProxyPort = 3080 // of a proxy whose address names none
 	authPort  = "3025"
+	webPort   = "443" // of most proxies
 )
 
 // proxyOfAuth is where the proxy is asked for that an agent with the address of an auth

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"teleport-update/installer/state"
 	"testing"
@@ -110,7 +111,7 @@ func FuzzAgentSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "teleport.yaml")
 		writeFile(t, path, string(data))
-		if s, err := ReadAgentSettings(path); err != nil && s != (AgentSettings{}) {
+		if s, err := ReadAgentSettings(path); err != nil && !reflect.DeepEqual(s, AgentSettings{}) {
 			t.Errorf("%+v came with %v", s, err)
 		}
 	})
