@@ -54,7 +54,7 @@ var suites = []suite{
 			campaign("integration/others/before", "90m", ""),
 			campaign("integration/others/pairs", "90m", ""),
 			campaign("integration/faults", "60m", ""),
-			campaign("integration/powercut", "40m", "TestAPowerCut"),
+			campaign("integration/powercut", "80m", "TestAPowerCut"),
 			campaign("integration/walks", "20m", ""),
 			campaign("integration/findfaults", "60m", ""),
 			campaign("find/store", "20m", "TestEveryWriteOfTheStore"),
