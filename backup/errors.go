@@ -24,6 +24,9 @@ var ErrUnsettled = errors.New("the journal of an interrupted write lies beside i
 // ErrNoDatabase says that the host has no agent database.
 var ErrNoDatabase = errors.New("the host has no agent database")
 
+// ErrLocked says that another process kept its lock on the database for longer than a lock is waited for.
+var ErrLocked = errors.New("stayed locked by another process")
+
 // A CorruptError says that the agent's database is damaged, or is no SQLite
 // database at all, so that no backup of it is possible.
 type CorruptError struct {
@@ -33,6 +36,13 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s is damaged or not an SQLite database: %s", e.Path, e.Detail)
+}
+
+// NotLooked reports whether an error says that a database could not be looked at, for a cause of the host's or of another
+// process's: nothing is known of the database then.
+func NotLooked(err error) bool {
+	_, errno := errors.AsType[unix.Errno](err)
+	return errno || errors.Is(err, ErrLocked) || errors.Is(err, sqlite3.CANTOPEN) || ofHost(err)
 }
 
 // explain turns what SQLite reports while it works on the agent's database at
@@ -52,7 +62,7 @@ func explain(ctx context.Context, err error, path, dir string) error {
 	case errors.Is(err, sqlite3.IOERR) && ofHost(err):
 		return fmt.Errorf("%s: %w (%w)", path, unix.EIO, err)
 	case errors.Is(err, sqlite3.BUSY):
-		return fmt.Errorf("%s stayed locked by another process for %s: %w", path, busyTimeout, err)
+		return fmt.Errorf("%s %w for %s: %w", path, ErrLocked, busyTimeout, err)
 	}
 	if _, named := errors.AsType[*fs.PathError](err); named {
 		return err

@@ -296,8 +296,6 @@ func (a *app) uninstallCommand() *cli.Command {
 	}
 }
 
-const recoverName = "recover"
-
 func (a *app) recoverCommand() *cli.Command {
 	return &cli.Command{
 		Name: recoverName, Usage: "close a transaction that was cut off", OnUsageError: onUsageError,

@@ -130,8 +130,6 @@ func (a *app) helpCommand() *cli.Command {
 	}
 }
 
-func env(name string) []string { return []string{"TELEPORT_UPDATE_" + name} }
-
 func hidden(c *cli.Command) *cli.Command {
 	c.Hidden = true
 	return c

@@ -9,6 +9,11 @@ import (
 	"teleport-update/installer/transaction"
 )
 
+// env is the variable of a flag.
+func env(name string) []string { return []string{"TELEPORT_UPDATE_" + name} }
+
+const recoverName = "recover"
+
 // usable says which values of the environment a run of our own units goes by. The folders are in the
 // unit's command, where they are not the usual ones: a file of variables that names others has the runs
 // look at another host's worth of folders, and find nothing there.

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +13,6 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
-	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -108,48 +106,6 @@ func (m *Machine) probe(ctx context.Context, path string) error {
 	return db.Probe(ctx)
 }
 
-// openChecked opens the folder of a database that passes checkDataDir.
-func (m *Machine) openChecked(path string) (*backup.Database, error) {
-	db, err := backup.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.checkDataDir(db, path); err != nil {
-		db.Close()
-		return nil, err
-	}
-	return db, nil
-}
-
-// checkDataDir refuses a database that somebody other than root could have named by the
-// agent's configuration, unless it is that user's own: no file of root's, or of anybody
-// else's, is read or replaced by that user's word.
-func (m *Machine) checkDataDir(db *backup.Database, path string) error {
-	places, err := m.Host.AgentPlaces()
-	if err != nil || places.DataDir != "" {
-		return err // named by the unit, which is root's
-	}
-	config := places.Config
-	named := trust.Path(config)
-	if named == nil || filepath.Dir(filepath.Dir(path)) == m.Host.Paths.DataDir {
-		return nil
-	}
-	uid, err := db.Owner()
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(config)
-	if err != nil {
-		return failure.Unchanged("look at the agent's configuration: %w", err)
-	}
-	if owner := int(info.Sys().(*syscall.Stat_t).Uid); uid == 0 || uid != owner {
-		return failure.Unchanged("%s names the database %s, whose folder belongs to user %d, and is not believed: %w", config, db.Path(), uid,
-			named).
-			To("make the configuration writable by root only, or give the folder to the user who can write it").Refused()
-	}
-	return nil
-}
-
 // inspect looks for damage inside a database that is to be backed up.
 func inspect(ctx context.Context, d *state.Database, req Request) error {
 	if d.Plan == state.KeepDatabase {
@@ -170,13 +126,22 @@ func inspect(ctx context.Context, d *state.Database, req Request) error {
 	return nil
 }
 
+// exchange mends a file that is no database, or no sound one.
+const exchange = "repair it, or move it away and restart the agent"
+
 // cannotBackUp says which file is in the way of a transaction, and what to do.
 func cannotBackUp(err error, path string, req Request) error {
 	if corrupt, ok := errors.AsType[*backup.CorruptError](err); ok {
 		return failure.Unchanged("the agent's database %s is damaged or not a database (%s), so it cannot be backed up", path, corrupt.Detail).
-			To("%s", req.wayOut()).Refused()
+			To("%s", req.wayOut(exchange)).Refused()
 	}
-	fix := req.wayOut()
+	fix := req.wayOut(exchange)
+	switch {
+	case errors.Is(err, backup.ErrLocked):
+		fix = req.wayOut(fmt.Sprintf("`fuser -v %s` names who has it open: wait for the end of that, or end it, then run the command again", path))
+	case backup.NotLooked(err):
+		fix = req.wayOut("remove the cause, then run the command again")
+	}
 	for _, r := range remedies {
 		if errors.Is(err, r.of) {
 			fix = r.fix
@@ -205,9 +170,8 @@ func (r Request) mayLoseBackup() bool {
 	return r.SkipBackup || r.Kind == Rollback && r.Force
 }
 
-// wayOut is what to do about a database that cannot be backed up.
-func (r Request) wayOut() string {
-	const mend = "repair it, or move it away and restart the agent"
+// wayOut is what to do about a database that cannot be backed up, where mend would have it backed up.
+func (r Request) wayOut(mend string) string {
 	switch {
 	case r.Kind.Automatic():
 		return mend + ", or switch without a backup by `teleport-update " + r.insisting() + "`"

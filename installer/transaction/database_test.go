@@ -1,10 +1,12 @@
 package transaction
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -347,10 +349,19 @@ func TestADatabaseThatCannotBeReadIsNotToBeMovedAway(t *testing.T) {
 	for errno, says := range map[error]string{
 		unix.EIO: "journalctl -k", unix.EROFS: "writable", unix.ENOSPC: "free some space", unix.EDQUOT: "free some space", unix.EACCES: "the right", unix.EPERM: "the right",
 		&backup.CorruptError{Path: "/x", Detail: "malformed"}: "move it away",
+		backup.ErrLocked:             "`fuser -v /x` names who has it open",
+		sqlite3.CANTOPEN:             "remove the cause",
+		errors.New("it is a folder"): "move it away",
+		sqlite3.IOERR:                "switch without a backup by `teleport-update update --now --skip-backup`",
 	} {
 		err := cannotBackUp(fmt.Errorf("open it: %w", errno), "/x", Request{Kind: Update})
 		if away := strings.Contains(err.Error(), "move it away"); !strings.Contains(err.Error(), says) || away != (says == "move it away") {
 			t.Errorf("%v: %v", errno, err)
+		}
+	}
+	for errno := range syscall.Errno(134) {
+		if err := cannotBackUp(fmt.Errorf("open it: %w", errno), "/x", Request{Kind: Update}); strings.Contains(err.Error(), "move it away") {
+			t.Errorf("%v", err)
 		}
 	}
 }
