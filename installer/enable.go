@@ -136,8 +136,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	}
 	byAgent := spec.Proxy == ""
 	spec.Enabled = true
-	for _, text := range exposed(spec) {
+	unsafe, blind := exposed(spec)
+	for _, text := range unsafe {
 		i.Machine.Host.Log.Warn("a template is not safe", "reason", text)
+	}
+	if blind != nil {
+		i.Machine.Host.Log.Warn("whether a template is safe cannot be told", "error", blind)
 	}
 
 	flight, err := i.Machine.Preflight(ctx)

@@ -8,6 +8,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions/fetch"
 )
@@ -73,17 +74,21 @@ func (o obtainer) announced(ctx context.Context, c state.Config, t version.Relea
 }
 
 // exposed names the templates that lead into folders of this host in which others than
-// root may exchange a release.
-func exposed(spec state.Spec) (all []string) {
+// root may exchange a release. blind is why nobody can tell of one.
+func exposed(spec state.Spec) (all []string, blind error) {
 	for _, text := range spec.URLTemplates {
 		t, err := fetch.ParseTemplate(text)
 		if err != nil {
 			continue // a run that uses it says so
 		}
-		if err := t.Exposed(); err != nil {
+		switch err := t.Exposed(); {
+		case err == nil:
+		case trust.Blind(err):
+			blind = fmt.Errorf("%s: %w", t, err)
+		default:
 			all = append(all, fmt.Sprintf("users other than root could change what root runs: %v; make the folder of %s writable by root only", err,
 				t))
 		}
 	}
-	return all
+	return all, blind
 }

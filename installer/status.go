@@ -60,7 +60,8 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 	if t, err := s.Transaction(); t == nil && err == nil {
 		q.VersionsLeft = i.obtainer().oldVersionsLeft(c)
 	}
-	q.Exposed, q.Policy = exposed(c.Spec), i.ownerRules().aboutPolicy(c)
+	q.Exposed, q.Unexamined = exposed(c.Spec)
+	q.Policy = i.ownerRules().aboutPolicy(c)
 	if s.Ticks().Unstable != nil {
 		q.Policy.Back = i.ownerRules().refusesBack(c)
 	}

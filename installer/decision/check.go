@@ -109,6 +109,7 @@ type Question struct {
 
 	VersionsLeft string   // versions that cannot be removed, and why
 	Exposed      []string // templates that others than root could change
+	Unexamined   error    // why it cannot be told of another one
 	Policy       Policy   // what the host's owner says of the active version
 	// Closed says which programs other users cannot run; it is asked if Deep.
 	Closed func(context.Context) (string, error)

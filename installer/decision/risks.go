@@ -67,7 +67,7 @@ func templateExposed(h *facts, f *finder) error {
 	for _, text := range h.Exposed {
 		f.found(nil, text)
 	}
-	return nil
+	return h.Unexamined
 }
 
 func programsClosed(h *facts, f *finder) error {

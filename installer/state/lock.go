@@ -125,18 +125,28 @@ func prepareStore(dir string) error {
 
 // CheckStore says why root does not keep programs and records in a folder, see trust.Path: every change is refused then.
 func CheckStore(dir string) error {
-	if err := trust.Path(dir); err != nil {
-		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("%s", wayOut(filepath.Dir(dir)))
+	err := trust.Path(dir)
+	switch {
+	case err == nil:
+		return nil
+	case trust.Blind(err):
+		return failure.Unchanged("whether %s can be relied on cannot be told: %w", dir, err).To("remove the cause, then run the command again")
 	}
-	return nil
+	return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("%s", wayOut(dir))
 }
 
-// wayOut says how a data folder becomes one that root can keep programs and records in. Giving
-// an agent's user's folder to root alone would leave the agent without its data.
-func wayOut(dataDir string) string {
+// wayOut says how the data folder of a store becomes one that root can keep programs and records in. Giving
+// an agent's user's folder to root alone would leave the agent without its data. One that has the store, with the records and the
+// program of the timer, stays where it is.
+func wayOut(store string) string {
+	dataDir := filepath.Dir(store)
 	info, err := os.Stat(dataDir)
 	if err != nil || trust.Ours(info) {
 		return "check its content, then make it writable by root only"
+	}
+	if _, err := os.Lstat(filepath.Join(store, "updates.yaml")); err == nil {
+		return fmt.Sprintf("somebody gave the folder away after the first enable: check its content, then `chown root: %s %s` gives it back. An "+
+			"agent that is to run as another user needs a data_dir of its own", dataDir, store)
 	}
 	return fmt.Sprintf("give the agent, which runs as another user, a data folder of its own: stop it, `mv %[1]s %[1]s-agent`, "+
 		"set data_dir to "+

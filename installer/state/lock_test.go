@@ -159,13 +159,15 @@ func TestAFolderOfTheAgentsUserIsNotToBeTakenFromIt(t *testing.T) {
 		t.Skip("only root can give a folder to another user")
 	}
 	for name, tc := range map[string]struct {
-		owner int
-		mode  os.FileMode
-		want  string
+		owner   int
+		mode    os.FileMode
+		enabled bool
+		want    string
 	}{
-		"the agent's user's":       {1234, 0o755, "a data folder of its own"},
-		"root's, and open to all":  {0, 0o777, "make it writable by root only"},
-		"root's, and root's alone": {0, 0o700, ""},
+		"the agent's user's":                        {1234, 0o755, false, "a data folder of its own"},
+		"the agent's user's, with an updater in it": {1234, 0o755, true, "`chown root: "},
+		"root's, and open to all":                   {0, 0o777, true, "make it writable by root only"},
+		"root's, and root's alone":                  {0, 0o700, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
@@ -174,7 +176,16 @@ func TestAFolderOfTheAgentsUserIsNotToBeTakenFromIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := prepareStore(filepath.Join(dir, "versions"))
+			store := filepath.Join(dir, "versions")
+			if tc.enabled {
+				if err := errors.Join(os.Mkdir(store, 0o755), os.WriteFile(filepath.Join(store, "updates.yaml"), nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := prepareStore(store)
+			if err != nil && strings.Contains(err.Error(), "`mv ") == tc.enabled {
+				t.Errorf("it is to be moved: %v", err)
+			}
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("it ends with %v; want %q", err, tc.want)
 			}

@@ -138,7 +138,8 @@ func cannotBackUp(err error, path string, req Request) error {
 	fix := req.wayOut(exchange)
 	switch {
 	case errors.Is(err, backup.ErrLocked):
-		fix = req.wayOut(fmt.Sprintf("`fuser -v %s` names who has it open: wait for the end of that, or end it, then run the command again", path))
+		fix = req.wayOut(fmt.Sprintf("`fuser -v %s` names who has it open: wait for the end of that, or end it, then run the command "+
+			"again", path))
 	case backup.NotLooked(err):
 		fix = req.wayOut("remove the cause, then run the command again")
 	}

@@ -59,6 +59,13 @@ func Path(path string) error {
 	return nil
 }
 
+// Blind reports whether an error of Path says that the way could not be looked at, so that it is not known who can change
+// what is there: a disk that fails, a stale mount, a security module.
+func Blind(err error) bool {
+	_, blind := errors.AsType[*fs.PathError](err)
+	return blind
+}
+
 // errMissing: the way ends at a folder which has not got the next name.
 var errMissing = errors.New("it is not there")
 
