@@ -12,6 +12,12 @@ import (
 // transientPrefix begins the names of the transient units in which transactions run.
 const transientPrefix = "teleport-update-switch-"
 
+// IsOwn reports whether a service is the updater's own: that of the timer, the recovery, or one in which a transaction runs.
+func IsOwn(service string) bool {
+	var u Units
+	return service == u.Service() || service == u.Recovery() || strings.HasPrefix(service, transientPrefix)
+}
+
 // Timer is the name of the timer.
 func (u Units) Timer() string { return "teleport-update.timer" }
 

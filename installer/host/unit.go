@@ -63,13 +63,13 @@ func (h *Host) isUnit(path string) bool {
 	return err == nil && err2 == nil && filepath.Base(path) == h.Paths.AgentUnit() && os.SameFile(a, b)
 }
 
-// startsAnother reports whether a drop-in has our unit start what is no link of ours.
+// startsAnother reports whether a drop-in has our unit start what is not the agent's link: a program beside it, too, as a wrapper.
 func (h *Host) startsAnother(u systemd.Unit) bool {
-	return h.isUnit(u.FragmentPath) && len(h.othersDropIns(u)) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir
+	return h.isUnit(u.FragmentPath) && len(h.othersDropIns(u)) > 0 && u.ExecStart != filepath.Join(h.Paths.LinkDir, AgentName)
 }
 
 func (h *Host) another(u systemd.Unit) error {
-	return fmt.Errorf("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart,
+	return fmt.Errorf("the agent's unit starts %s, which is not the updater's link of the agent: look at %s", u.ExecStart,
 		strings.Join(h.othersDropIns(u), ", "))
 }
 

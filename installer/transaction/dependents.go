@@ -38,9 +38,8 @@ func goesDown(ctx context.Context, by asker, agent systemd.Ties) (up []string, e
 			}
 		}
 		// A run of the updater, or of a program that calls it, would wait for this transaction.
-		ours := strings.HasPrefix(all[n], "teleport-update") && strings.HasSuffix(all[n], ".service")
 		runsOnce := u.Type == "oneshot" && u.ActiveState == "activating"
-		if isUp(u) && !ours && !runsOnce {
+		if isUp(u) && !systemd.IsOwn(all[n]) && !runsOnce {
 			up = append(up, all[n])
 		}
 	}

@@ -30,10 +30,11 @@ func TestWhatGoesDownWithTheAgentIsFoundHoweverFar(t *testing.T) {
 		"app.socket": unit("active"), "far.timer": unit("active"), "ends.service": unit("inactive", "behind.service"), "behind.service": unit("active"),
 		"starts.service": unit("activating"), "failed.service": unit("failed"), "stops.service": unit("deactivating"), "run.service": run,
 		"teleport-update.service": unit("active"), "teleport-update.timer": unit("active"),
+		"teleport-update-switch-x.service": unit("active"), "teleport-updater-metrics.service": unit("active"),
 	}
 	direct := []string{"forwarder.service", "ends.service", "starts.service", "failed.service", "stops.service", "run.service",
-		"teleport-update.service", "teleport-update.timer", "gone.service"}
-	want := []string{"forwarder.service", "starts.service", "teleport-update.timer", "app.service", "app.socket", "behind.service", "far.timer"}
+		"teleport-update.service", "teleport-update.timer", "gone.service", "teleport-update-switch-x.service", "teleport-updater-metrics.service"}
+	want := []string{"forwarder.service", "starts.service", "teleport-update.timer", "teleport-updater-metrics.service", "app.service", "app.socket", "behind.service", "far.timer"}
 	got, err := goesDown(t.Context(), all, systemd.Ties{Dependents: direct})
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)

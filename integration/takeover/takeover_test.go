@@ -169,10 +169,13 @@ func TestADropInThatStartsSomethingElseStopsUpdatesEarly(t *testing.T) {
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
 	dropIn := "/etc/systemd/system/teleport.service.d/own.conf"
-	s.Write(dropIn, "[Service]\nExecStart=\nExecStart=/usr/bin/sleep 9\n")
-	s.Must("systemctl", "daemon-reload")
 	s.Wants("1.1.0")
-	s.Fails(1, "look at "+dropIn, updater, "update")
+	for _, program := range []string{"/usr/local/bin/tctl", "/usr/bin/sleep"} { // one lies beside the agent's link
+		s.Write(dropIn, "[Service]\nExecStart=\nExecStart="+program+" 9\n")
+		s.Must("systemctl", "daemon-reload")
+		s.Fails(1, "look at "+dropIn, updater, "update")
+		s.Switched(0, "1.1.0")
+	}
 	if out := s.Try(updater, "verify"); out.Code != 1 || !strings.Contains(out.Stdout, "look at "+dropIn) {
 		t.Errorf("verify ends with %d:\n%s%s", out.Code, out.Stdout, out.Stderr)
 	}
