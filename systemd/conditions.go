@@ -3,12 +3,15 @@ package systemd
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/procfs"
 )
@@ -80,6 +83,7 @@ var onFiles = map[string]func(path string) (bool, error){
 	"FileNotEmpty":       onInfo(func(i os.FileInfo) bool { return i.Mode().IsRegular() && i.Size() > 0 }),
 	"FileIsExecutable":   onInfo(func(i os.FileInfo) bool { return i.Mode().IsRegular() && i.Mode().Perm()&0o111 != 0 }),
 	"DirectoryNotEmpty":  isDirectoryNotEmpty,
+	"PathIsReadWrite":    isReadWrite,
 }
 
 // holds looks at a condition as systemd does when it starts the unit; known is false for one
@@ -124,6 +128,24 @@ func isSymbolicLink(path string) (bool, error) {
 	return err == nil && info.Mode()&os.ModeSymlink != 0, err
 }
 
+// isReadWrite looks at the file system as process 1 has it mounted: this process may have a view of its own. Where that is not
+// open to it, its own view has to do.
+func isReadWrite(path string) (bool, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false, err
+	}
+	var at unix.Statfs_t
+	err = unix.Statfs("/proc/1/root"+real, &at)
+	if errors.Is(err, fs.ErrPermission) {
+		err = unix.Statfs(real, &at)
+	}
+	if err != nil {
+		return false, err
+	}
+	return at.Flags&unix.ST_RDONLY == 0, nil
+}
+
 func isDirectoryNotEmpty(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
@@ -135,7 +157,7 @@ func isDirectoryNotEmpty(path string) (bool, error) {
 
 // onHost are the conditions that systemd-analyze(1) can be asked about, by their names without the
 // kind: those that say the same for every process of the host. Others look at the process that
-// asks (ConditionCapability=, ConditionPathIsReadWrite=) or at one moment (ConditionMemoryPressure=).
+// asks (ConditionCapability=, ConditionEnvironment=) or at one moment (ConditionMemoryPressure=).
 var onHost = []string{
 	"ACPower", "Architecture", "CPUFeature", "ControlGroupController", "FirstBoot", "Firmware", "Group", "Host",
 	"KernelCommandLine", "KernelModuleLoaded", "KernelVersion", "Memory", "NeedsUpdate", "OSRelease", "Security", "User", "Version",

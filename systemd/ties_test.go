@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
@@ -32,11 +34,18 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	readOnly := filepath.Join(dir, "readonly")
+	if err := os.Mkdir(readOnly, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mounted := unix.Mount("tmpfs", readOnly, "tmpfs", unix.MS_RDONLY, "size=64k") == nil
+	t.Cleanup(func() { _ = unix.Unmount(readOnly, unix.MNT_DETACH) })
 	for _, c := range []struct {
 		name  string
 		path  string
 		holds bool
 	}{
+		{"PathIsReadWrite", dir, true}, {"PathIsReadWrite", gone, false}, {"PathIsReadWrite", readOnly, !mounted},
 		{"PathExists", file, true}, {"PathExists", gone, false},
 		{"PathExistsGlob", dir + "/f*", true}, {"PathExistsGlob", dir + "/z*", false},
 		{"PathIsDirectory", dir, true}, {"PathIsDirectory", file, false}, {"PathIsDirectory", gone, false},
