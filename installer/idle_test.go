@@ -198,6 +198,10 @@ var idleMeans = []struct {
 	{"which it will find again at boot", "the folder is a mount", func(t *testing.T, h *wellHost) {
 		mountUnits(t, h.Installer)
 	}, decision.NeedsAttention, decision.UnitsLate},
+	{"which it will find again at boot", "a drop-in is on a mount of its own", func(t *testing.T, h *wellHost) {
+		h.unit.DropIns = []string{"/opt/units/teleport.service.d/a.conf", "/run/systemd/system/teleport.service.d/b.conf"}
+		writeFile(t, filepath.Join(h.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /opt rw - ext4 /dev/sda2 rw\n")
+	}, decision.NeedsAttention, decision.UnitsLate},
 	{"which it will find again at boot", "a condition does not hold", func(_ *testing.T, h *wellHost) {
 		h.unit.Ties.Conditions = []systemd.Condition{{Type: "ConditionPathExists", Parameter: "/nonexistent"}}
 	}, decision.NeedsAttention, decision.UnitOverruled},

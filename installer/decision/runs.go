@@ -3,6 +3,7 @@ package decision
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +27,8 @@ const (
 // runFaults are about the updater itself: its units at boot, its timer and its runs.
 func runFaults() []Check {
 	return []Check{
-		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit is not mounted yet when systemd reads " +
-			"its units at boot: there will be no agent", settled | active, unitsLate},
+		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit, or of a drop-in of it, is not mounted yet when " +
+			"systemd reads its units at boot: there will be no agent, or one with other settings", settled | active, unitsLate},
 		{RecoveryBroken, Fault, NeedsAttention, "recovery", "the recovery at boot, which repairs what a power cut left, cannot do its work",
 			settled | active | partly, recoveryBroken},
 		{UpdaterBroken, Fault, NeedsAttention, "updater's units", "the updater's own units are not as they should be",
@@ -49,6 +50,15 @@ func unitsLate(h *facts, f *finder) error {
 	for _, l := range late {
 		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir %s enable` "+
 			"moves the units to a folder that is there", l, layout.ConfigDir))
+	}
+	if err != nil || !h.Deep {
+		return err
+	}
+	files, err := h.LateDropIns(h)
+	for _, file := range files {
+		f.found(nil, fmt.Sprintf("%s is on a file system that is mounted after systemd has read its units at boot: the agent is started "+
+			"without it after the next boot. Move it to %s/%s.d, then `systemctl daemon-reload`", file, layout.ConfigDir,
+			filepath.Base(h.Paths().AgentUnit())))
 	}
 	return err
 }

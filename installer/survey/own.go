@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
@@ -117,6 +118,29 @@ func (s *Survey) Late() ([]Late, error) {
 		}
 		return []Late{{dir, mount}}, nil
 	})
+}
+
+// LateDropIns are files that add to the agent's unit now, and that systemd does not find at boot because their folder is mounted
+// after it has read its units. One in /run is meant for this boot alone.
+func (s *Survey) LateDropIns(ctx context.Context) (files []string, err error) {
+	a, err := s.Agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range a.DropIns {
+		dir := filepath.Dir(file)
+		if strings.HasPrefix(dir, "/run/") || filepath.Dir(dir) == s.from.Paths.UnitDir {
+			continue // the folder of units has a row of its own
+		}
+		mount, err := LateMount(s.from.Processes.MountAt, dir)
+		if err != nil {
+			return files, err
+		}
+		if mount != "" {
+			files = append(files, file)
+		}
+	}
+	return files, nil
 }
 
 // LateMount is the mount that has a folder and is not there when systemd reads its units
