@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"teleport-update/internal/procfs"
+	"teleport-update/internal/space"
 )
 
 // Condition is one line of Condition…= or Assert…=.
@@ -135,15 +134,11 @@ func isReadWrite(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var at unix.Statfs_t
-	err = unix.Statfs("/proc/1/root"+real, &at)
+	readOnly, err := space.ReadOnly(procfs.Host().SeenBy(1, real))
 	if errors.Is(err, fs.ErrPermission) {
-		err = unix.Statfs(real, &at)
+		readOnly, err = space.ReadOnly(real)
 	}
-	if err != nil {
-		return false, err
-	}
-	return at.Flags&unix.ST_RDONLY == 0, nil
+	return err == nil && !readOnly, err
 }
 
 func isDirectoryNotEmpty(path string) (bool, error) {

@@ -60,17 +60,20 @@ func (f FS) user(pid int, files []FileID) (u User, uses bool) {
 	return u, uses
 }
 
+// SeenBy is a path by which this process finds what another one has at an absolute path in its own view of the file systems.
+func (f FS) SeenBy(pid int, path string) string { return filepath.Join(f.of(pid, "root"), path) }
+
 // Sees reports whether there is something at a path for a process, which may have mounts of its
 // own.
 func (f FS) Sees(pid int, path string) bool {
-	_, err := os.Lstat(filepath.Join(f.of(pid, "root"), path))
+	_, err := os.Lstat(f.SeenBy(pid, path))
 	return err == nil
 }
 
 // SeesSame reports whether a process sees at a path what is there for this one, as no process of a container does.
 func (f FS) SeesSame(pid int, path string) bool {
 	here, err1 := Identify(path, 0)
-	there, err2 := Identify(filepath.Join(f.of(pid, "root"), path), 0)
+	there, err2 := Identify(f.SeenBy(pid, path), 0)
 	return err1 == nil && err2 == nil && here == there
 }
 

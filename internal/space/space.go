@@ -127,10 +127,16 @@ func Format(n int64) string {
 
 // NoExec reports whether the file system of a path is mounted so that no program on it can
 // be executed.
-func NoExec(path string) (bool, error) {
+func NoExec(path string) (bool, error) { return mounted(path, unix.ST_NOEXEC) }
+
+// ReadOnly reports whether the file system of a path is mounted so that nothing on it can be changed.
+func ReadOnly(path string) (bool, error) { return mounted(path, unix.ST_RDONLY) }
+
+// mounted reports whether the mount of a path has a flag of statvfs(3).
+func mounted(path string, flag int64) (bool, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
 		return false, &fs.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	return st.Flags&unix.ST_NOEXEC != 0, nil
+	return st.Flags&flag != 0, nil
 }
