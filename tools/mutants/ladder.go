@@ -35,6 +35,7 @@ var rungs = []rung{
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
 	{name: "the owner's policy", pkg: "installer", args: []string{"-test.run=Policy|BelowTheMinimum|SignaturesAreRequired|AnotherTarball|OwnerWouldRefuse|Edition|WayBack"},
 		only: `^installer/\w+\.go:.*check removed`},
+	{name: "its package's short tests", args: []string{"-test.short"}},
 	{name: "its package's tests", whole: true},
 	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/transaction/(takeover|takenover|packageversion).go", built: true},
 	{name: "take-overs killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TakeOverKilledAtEveryCall/apt"}, only: "^installer/transaction/(takeover|takenover|packageversion).go", built: true},
