@@ -23,6 +23,10 @@ func makeWhole(ctx context.Context, i *Installer, to wanted, insists bool, insis
 		return err
 	}
 	log := i.Machine.Host.Log
+	if refused := i.Machine.CheckPair(ctx, to.Config, tree, i.Machine); tree.Dir != "" && failure.Is[*failure.RefusedError](refused) {
+		log.Warn("the active version is damaged, and stays so: an undoing goes back to the program that is there now", "error", refused)
+		return nil
+	}
 	log.Warn("the active version is damaged; it is fetched again before the change", "version", active.Short(), "error", damage)
 	err = i.fetchAgain(ctx, wanted{Release: active, Config: to.Config, Spec: to.Config.Spec, Retried: to.Retried})
 	byPolicy, _ := policy.Refuses(err)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A damaged active version is made whole before it is left; without a mirror that has it the change is
@@ -38,5 +39,35 @@ func TestADamagedActiveVersionIsMadeWholeBeforeItIsLeft(t *testing.T) {
 				t.Errorf("it is not whole: %v, %v", damaged, err)
 			}
 		})
+	}
+}
+
+// Somebody copied a newer program through the agent's link, and it has changed the database: no repair, no change and no advice
+// puts the old program back over that.
+func TestAnExchangedProgramStaysOverTheDatabaseThatItChanged(t *testing.T) {
+	s := overOtherTables(t, nil)
+	tree, _, err := s.Machine.Active(s.c)
+	must(t, err)
+	time.Sleep(20 * time.Millisecond) // longer than the kernel's clock of files stands still
+	must(t, os.WriteFile(tree.Binary("teleport"), []byte("#!/bin/sh\necho Teleport v1.5.0\n"), 0o755))
+	stays := func(who string) {
+		t.Helper()
+		if text, _ := os.ReadFile(tree.Binary("teleport")); !strings.Contains(string(text), "1.5.0") {
+			t.Fatalf("%s put the old program back", who)
+		}
+	}
+	for _, thorough := range []bool{false, true} {
+		if whole, err := s.repair(t.Context(), s.c, thorough); err != nil || !whole {
+			t.Errorf("a repair, thorough: %v: %v, and it would be fetched: %v", thorough, err, !whole)
+		}
+		stays("a repair")
+	}
+	must(t, makeWhole(t.Context(), s.Installer, wanted{Release: oss("1.2.0"), Config: s.c, Spec: s.c.Spec, Retried: true}, false, "insist"))
+	stays("a change")
+	s.Machine.RecordSchema(t.Context(), &s.c)
+	says, err := s.Status(t.Context(), StatusOptions{Offline: true})
+	must(t, err)
+	if why := says.Explanation; !strings.Contains(why, "`teleport-update pin 1.5.0`") || strings.Contains(why, "fetches it again") {
+		t.Errorf("status says %s: %s", says.State, why)
 	}
 }

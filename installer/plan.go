@@ -90,19 +90,18 @@ func foreseeRepairs(ctx context.Context, s *survey.Survey, c state.Config) (repa
 	if !active.Whole {
 		return []string{"version " + c.Active().Short() + " is not whole on disk, and is fetched again"}, false, nil
 	}
-	err = active.Tree.Verify(ctx)
-	if failure.Is[*versions.DamagedError](err) {
-		return []string{fmt.Sprintf("version %s is damaged, and is fetched again: %v", c.Active().Short(), err)}, false, nil
-	}
-	if err != nil {
-		return nil, true, err
+	damage := active.Tree.Verify(ctx)
+	if damage != nil && !failure.Is[*versions.DamagedError](damage) {
+		return nil, true, damage
 	}
 	why, err := s.Pair(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, true, err
-	}
-	if why != nil {
-		return []string{"links and unit are left as they are: " + why.Error()}, true, nil
+	case why != nil:
+		return []string{"what somebody put there is left as it is: " + why.Error()}, true, nil
+	case damage != nil:
+		return []string{fmt.Sprintf("version %s is damaged, and is fetched again: %v", c.Active().Short(), damage)}, false, nil
 	}
 	links, err := s.Links()
 	if err != nil {

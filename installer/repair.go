@@ -28,23 +28,24 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 		i.Machine.Host.Log.Error("the active version is not whole on disk any more; it is fetched again", "version", c.Spec.ActiveVersion)
 		return false, nil
 	}
-	check := tree.CheckPresent
+	check := tree.SeeWhole
 	if thorough {
 		check = tree.Verify
 	}
 	err = check(ctx)
-	if failure.Is[*versions.DamagedError](err) {
-		i.Machine.Host.Log.Error("the active version is damaged; it is fetched again", "version", c.Spec.ActiveVersion, "error", err)
-		return false, nil
-	}
-	if err != nil {
+	damaged := failure.Is[*versions.DamagedError](err)
+	if err != nil && !damaged {
 		return false, err
 	}
-	if err := i.Machine.CheckPair(ctx, c, tree, i.Machine); failure.Is[*failure.RefusedError](err) {
-		i.Machine.Host.Log.Error("links and unit are not repaired", "error", err)
+	if refused := i.Machine.CheckPair(ctx, c, tree, i.Machine); failure.Is[*failure.RefusedError](refused) {
+		i.Machine.Host.Log.Error("the active version is not repaired", "error", refused)
 		return true, nil
-	} else if err != nil {
-		return true, err
+	} else if refused != nil {
+		return !damaged, refused
+	}
+	if damaged {
+		i.Machine.Host.Log.Error("the active version is damaged; it is fetched again", "version", c.Spec.ActiveVersion, "error", err)
+		return false, nil
 	}
 	if err := i.repairLinks(ctx, tree); err != nil {
 		return true, err

@@ -266,6 +266,9 @@ func (t *tick) prove(ctx context.Context, c state.Config) {
 	if !c.Status.Unproven {
 		return
 	}
+	if damage, err := t.host().Damage(ctx); damage != nil || err != nil {
+		return // it may be another version that is healthy
+	}
 	tables, unread := t.host().Schema(ctx)
 	err := changeStatus(ctx, t.i.Machine, func(now *state.Config) {
 		if now.Active() == c.Active() {

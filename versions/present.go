@@ -3,19 +3,52 @@ package versions
 import (
 	"context"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
 
+	"teleport-update/internal/durable"
 	"teleport-update/internal/trust"
 )
 
 // CheckPresent is a look at the tree that is cheap enough for every tick: each
 // file of the manifest is there, regular, not empty and nobody else's to change,
-// and no other would be linked. Where it differs, the error is a *DamagedError; the
-// content is for Verify to judge.
+// and no other would be linked. Files that changed after the manifest was written are read, too: `cp` onto
+// one of our links writes through it. Where the tree differs, the error is a *DamagedError; the content of all
+// files is for Verify to judge.
 func (t Tree) CheckPresent(ctx context.Context) error {
 	return t.compare(ctx, "look at", (*verifier).presence)
 }
 
+// SeeWhole is CheckPresent for whoever may change the tree: files that changed and have their content all the same,
+// as after a restored backup or a change of labels, are not read again the next time.
+func (t Tree) SeeWhole(ctx context.Context) error {
+	changed := false
+	err := t.compare(ctx, "look at", func(v *verifier, sums []sum) {
+		v.presence(sums)
+		changed = v.changed
+	})
+	if err == nil && changed {
+		_ = durable.Touch(filepath.Join(t.Dir, manifestName)) // else they are read again
+	}
+	return err
+}
+
+// AgentChanged reports whether the agent's program was written, or its mode or owner changed, after the manifest was: its
+// content may be another.
+func (t Tree) AgentChanged() bool {
+	manifest, err1 := os.Lstat(filepath.Join(t.Dir, manifestName))
+	program, err2 := os.Lstat(t.Binary(agentName))
+	return err1 == nil && err2 == nil && changedAt(program).After(changedAt(manifest))
+}
+
 func (v *verifier) presence(sums []sum) {
+	written := time.Time{}
+	if manifest, err := v.record.Lstat(manifestName); err == nil {
+		written = changedAt(manifest)
+	}
+	var changed []sum
 	for _, s := range sums {
 		v.listed[s.name] = true
 		info, err := v.root(s.name).Lstat(s.name)
@@ -28,6 +61,20 @@ func (v *verifier) presence(sums []sum) {
 			v.found(s.name, "is empty")
 		case !trust.Sealed(info), info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0:
 			v.found(s.name, openToOthers)
+		case changedAt(info).After(written):
+			changed = append(changed, s)
 		}
 	}
+	if v.changed = len(changed) > 0; v.changed {
+		v.files(changed)
+	}
+}
+
+// changedAt is when the content, mode, owner or labels of a file changed last. A program cannot set it.
+func changedAt(info os.FileInfo) time.Time {
+	at, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return time.Time{}
+	}
+	return time.Unix(at.Ctim.Unix())
 }

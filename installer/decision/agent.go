@@ -108,14 +108,28 @@ func versionBroken(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("version %s is not whole on disk: %s", h.c.Active().Short(), again))
 	case v.Unusable != nil:
 		f.found(nil, fmt.Sprintf("the agent could not be started: %v", v.Unusable))
-	case h.Deep: // a run of the timer has repaired it, or says that it cannot
-		why, err := h.Damage(h)
-		if why != nil {
-			f.found(nil, fmt.Sprintf("%v: %s", why, again))
-		}
-		return err
+	case h.Deep, v.Changed: // else a run of the timer has repaired it, or says that it cannot
+		return versionDamaged(h, f, again)
 	}
 	return nil
+}
+
+func versionDamaged(h *facts, f *finder, again string) error {
+	damage, err := h.Damage(h)
+	if err != nil || damage == nil {
+		return err
+	}
+	why, err := h.Pair(h)
+	switch {
+	case err != nil: // nobody knows what helps
+		again = ""
+	case why != nil:
+		again = ", and a repair leaves it: " + wayOut(why)
+	default:
+		again = ": " + again
+	}
+	f.found(nil, damage.Error()+again)
+	return err
 }
 
 func linksBroken(h *facts, f *finder) error {

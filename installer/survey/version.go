@@ -17,6 +17,8 @@ import (
 type Version struct {
 	Tree  versions.Tree
 	Whole bool // its record is complete
+	// Changed: somebody wrote to its program, or changed its mode, owner or labels, after it was published.
+	Changed bool
 	// Unusable is why its program cannot be executed; nil if it can.
 	Unusable error
 }
@@ -31,6 +33,7 @@ func (s *Survey) Version() (Version, error) {
 		if v.Tree, v.Whole, err = s.from.Store.Lookup(c.Active()); err != nil || !v.Whole {
 			return v, err
 		}
+		v.Changed = v.Tree.AgentChanged()
 		v.Unusable, err = executable.Why(v.Tree.Binary("teleport"))
 		return v, err
 	})

@@ -114,6 +114,15 @@ func (s Sight) mainFrom(dir string) bool { return cameFrom(s.Main, dir) }
 // runsFrom reports whether the agent executes, or serves by, a program of a folder.
 func (s Sight) runsFrom(dir string) bool { return s.mainFrom(dir) || cameFrom(s.Serving, dir) }
 
+// servesFrom reports whether the process that serves executes a program of a folder: the one that the PID file names, for
+// systemd may have the one before, which drains its sessions, for the main process.
+func (s Sight) servesFrom(dir string) bool {
+	if s.Serving.PID != 0 {
+		return cameFrom(s.Serving, dir)
+	}
+	return s.mainFrom(dir)
+}
+
 // anyFrom reports whether any process of the agent's executes a program of a folder.
 func (s Sight) anyFrom(dir string) bool {
 	return s.runsFrom(dir) || slices.ContainsFunc(s.Group, func(pid int) bool {

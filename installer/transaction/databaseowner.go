@@ -34,13 +34,16 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 	if active.Version == "" {
 		return owner{}, nil
 	}
+	tree, ok, err := m.Active(c)
 	serving := sight.serving()
-	for _, p := range serving {
-		if runs, ok := m.Host.Store.ReleaseOf(p.Exe); ok && runs.Version == active.Version && sameEdition(runs, active) {
-			return ownerByTables(ctx, m, sight, c) // between two crashes it serves, too
-		}
+	isActive := func(p procfs.Process) bool {
+		runs, ours := m.Host.Store.ReleaseOf(p.Exe)
+		return ours && runs.Version == active.Version && sameEdition(runs, active)
 	}
-	if len(serving) > 0 {
+	switch ran := slices.ContainsFunc(serving, isActive); {
+	case ran && (!ok || exchanged(ctx, tree) == ""):
+		return ownerByTables(ctx, m, sight, c) // between two crashes it serves, too
+	case !ran && len(serving) > 0:
 		_, ours := m.Host.Store.ReleaseOf(serving[0].Exe)
 		runs := versionOf(ctx, m.Host, serving[0].Exe)
 		if ours || runs != "" && runs != active.Version {
@@ -49,7 +52,6 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 			return owner{another: true, version: runs}, nil
 		}
 	}
-	tree, ok, err := m.Active(c)
 	if err != nil || !ok {
 		return ownerByTables(ctx, m, sight, c)
 	}
@@ -61,8 +63,10 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 		return owner{}, err
 	}
 	m.Host.Log.Warn("the database of today is not of the active version", "error", err)
-	_, program := m.programInPlace(tree)
-	return owner{another: true, version: versionOf(ctx, m.Host, program)}, nil
+	if _, program := m.programInPlace(tree); program != "" {
+		return owner{another: true, version: versionOf(ctx, m.Host, program)}, nil
+	}
+	return owner{another: true, version: exchanged(ctx, tree)}, nil
 }
 
 // ownerByTables is for a host on which no other program is seen. Somebody may have put back yesterday's updates.yaml and

@@ -221,12 +221,13 @@ func (m *model) enable() {
 func (m *model) release(v string) {
 	dir := filepath.Join(m.Host.Paths.Versions(), v)
 	for name, content := range map[string]string{
-		"edition": "oss\n", "manifest": "", "sha256": strings.Repeat("ab", 32) + "\n",
+		"edition": "oss\n", "sha256": strings.Repeat("ab", 32) + "\n",
 		"bin/teleport": v, "bin/tsh": v, "bin/only-" + v: v, "etc/systemd/teleport.service": "[Service]\n# " + v + "\n",
 	} {
 		writeFile(m.t, filepath.Join(dir, name), content)
 	}
 	must(m.t, os.Chmod(filepath.Join(dir, "bin", "teleport"), 0o755))
+	writeFile(m.t, filepath.Join(dir, "manifest"), "") // last, as a version is published
 }
 
 // refetch is what the cluster's mirror gives, as long as there is one.

@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -78,7 +79,7 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 		return
 	}
 	sight, err := m.Sight(ctx)
-	if err != nil || sight.State != state.AgentRunning || !sight.mainFrom(tree.ProgramsDir()) {
+	if err != nil || sight.State != state.AgentRunning || !sight.servesFrom(tree.ProgramsDir()) || exchanged(ctx, tree) != "" {
 		return // whoever needs systemd says that it cannot be reached
 	}
 	if err := m.Host.CheckDatabaseThere(int(sight.MainPID), false); err != nil {
@@ -89,19 +90,22 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	}
 }
 
-// CheckPair refuses to put the link and the unit of the active version back where another program
+// CheckPair refuses to put the link, the unit or the program of the active version back where another program
 // stands in their place and has changed the database since: the active version could not start
 // on it. A *failure.RefusedError says what to do. The host is looked at only if another program stands
 // there.
 func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
 	noted := c.Status.ActiveSchema
 	place, program := m.programInPlace(tree)
-	if program == "" {
+	if program != "" {
+		sight, err := seen.Sight(ctx)
+		if err != nil || sight.servesFrom(tree.ProgramsDir()) {
+			return err
+		}
+	} else if exchanged(ctx, tree) == "" {
 		return nil // nothing else would start by the link, or by the unit
-	}
-	sight, err := seen.Sight(ctx)
-	if err != nil || sight.runsFrom(tree.ProgramsDir()) {
-		return err
+	} else {
+		place, program = tree.Binary(host.AgentName), tree.Binary(host.AgentName)
 	}
 	now, err := seen.Schema(ctx)
 	switch {
@@ -120,7 +124,7 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 		return nil // nothing was noted, and no newer version was there to change the tables
 	}
 	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database may have other tables since: "+
-		"link and unit stay as they are, for version %s may not be able to start on it",
+		"link, unit and program stay as they are, for version %s may not be able to start on it",
 		which, place, tree.Release.Short()).
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
 }
@@ -140,6 +144,21 @@ func (m *Machine) programInPlace(tree versions.Tree) (place, program string) {
 		}
 	}
 	return "", ""
+}
+
+// exchanged is the version of a program that somebody put in the place of a version's own one, in its folder; empty if there is
+// none. `cp` onto the agent's link writes through it, and the install script of a tarball does so. A program that cannot be
+// executed has run no agent, and changed no table.
+func exchanged(ctx context.Context, tree versions.Tree) string {
+	program := tree.Binary(host.AgentName)
+	if !tree.AgentChanged() || trust.Path(program) != nil {
+		return ""
+	}
+	is, err := versions.ProgramVersion(ctx, program)
+	if err != nil || is == tree.Release.Version {
+		return ""
+	}
+	return is
 }
 
 func orVersion(v string) string {

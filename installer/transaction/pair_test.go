@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"teleport-update/backup"
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/procfs"
 	"teleport-update/versions"
 )
 
@@ -124,3 +126,61 @@ func TestALinkThatLeadsElsewhereUnderTheAgentIsPutRightFirst(t *testing.T) {
 		}
 	}
 }
+
+// `cp` onto the agent's link writes through it: the program of the version is another one then, which has migrated the
+// database.
+func TestAProgramThatWasCopiedThroughTheLinkIsThePair(t *testing.T) {
+	for name, c := range map[string]struct {
+		schema  int
+		answers string
+		refused bool
+	}{
+		"another that migrated":         {2, "Teleport v1.5.0", true},
+		"another that changed no table": {1, "Teleport v1.5.0", false},
+		"the same, built again":         {2, "Teleport v1.0.0", false},
+		"no program":                    {2, "", false},
+	} {
+		m, tree := byHand(t, c.schema)
+		config, err := m.Host.Paths.LoadConfig()
+		must(t, err)
+		must(t, os.Remove(filepath.Join(m.Host.Paths.LinkDir, "teleport")))
+		must(t, m.Host.Repair(tree))
+		writeFile(t, tree.Binary("teleport"), "#!/bin/sh\necho "+c.answers+"\n")
+		m.main.dir = tree.ProgramsDir()
+		err = m.CheckPair(t.Context(), config, tree, m)
+		if failure.Is[*failure.RefusedError](err) != c.refused {
+			t.Errorf("%s: %v; want a refusal: %v", name, err, c.refused)
+		}
+		if c.refused && !strings.Contains(err.Error(), "teleport-update pin 1.5.0") {
+			t.Errorf("%s: the way out is not named: %v", name, err)
+		}
+		sight, err := m.Sight(t.Context())
+		must(t, err)
+		owner, err := m.databaseOwner(t.Context(), sight, config)
+		if must(t, err); owner.another != c.refused || c.refused && owner.version != "1.5.0" {
+			t.Errorf("%s: the database is taken to be of %+v", name, owner)
+		}
+	}
+}
+
+// After a reload, systemd may have the process before, which drains its sessions, for the main one.
+func TestAnotherProgramThatServesIsThePairWhileOursDrains(t *testing.T) {
+	m, tree := byHand(t, 2)
+	c, err := m.Host.Paths.LoadConfig()
+	must(t, err)
+	sight, err := m.Sight(t.Context())
+	must(t, err)
+	sight.Serving = sight.Main
+	sight.Main = procfs.Process{ID: procfs.ID{PID: sight.Main.PID + 1}, Exe: tree.Binary("teleport")}
+	if err := m.CheckPair(t.Context(), c, tree, lookedAt{m.Machine, sight}); !failure.Is[*failure.RefusedError](err) {
+		t.Errorf("the link would be put back under a program that serves and migrated: %v", err)
+	}
+}
+
+// lookedAt is the host with an agent of one's own.
+type lookedAt struct {
+	*Machine
+	sight Sight
+}
+
+func (s lookedAt) Sight(context.Context) (Sight, error) { return s.sight, nil }

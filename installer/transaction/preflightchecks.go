@@ -258,7 +258,7 @@ func activeLinked(p *Preflight, _ context.Context) error {
 	link := filepath.Join(p.t.m.Host.Paths.LinkDir, host.AgentName)
 	program, err := filepath.EvalSymlinks(link)
 	ours, ownErr := filepath.EvalSymlinks(active.ProgramsDir())
-	if ownErr != nil || strings.HasPrefix(program, ours+"/") || !p.Sight.runsFrom(active.ProgramsDir()) {
+	if ownErr != nil || strings.HasPrefix(program, ours+"/") || !p.Sight.servesFrom(active.ProgramsDir()) {
 		return nil
 	}
 	leads := "leads to " + program

@@ -43,6 +43,8 @@ type action struct {
 	yesterday bool
 	// elsewhere is a folder of versions to which somebody else has the links lead.
 	elsewhere string
+	// exchanged: another program is in the folder of the old version.
+	exchanged bool
 }
 
 // actions are all that others do. What a family of them has in common is in its

@@ -259,6 +259,10 @@ func fromCopies() []action {
 		{name: "updates.yaml of yesterday", on: "store", yesterday: true, before: `cp -a $YESTERDAY/updates.yaml $STORE/updates.yaml`, undo: ":"},
 		{name: "links to a newer agent that was restarted", on: "links", elsewhere: "/opt/other", before: byHand + `systemctl stop teleport; ` + startsAgain, undo: ":"},
 		{name: "links to a newer agent that was not restarted", on: "links", elsewhere: "/opt/other", before: byHand, undo: ":"},
+		{name: "a newer agent is copied through the links", on: "$PROGRAMS/$OLD", exchanged: true, before: `systemctl stop teleport
+			cp -a $PROGRAMS/$OLD/bin $ASIDE/bin; rm -r $PROGRAMS/$OLD/bin; mv $ASIDE/bin $PROGRAMS/$OLD/bin # its files are in those that a reset puts back, too
+			for l in teleport tsh tctl tbot; do cp $PROGRAMS/1.1.0/bin/$l $LINKS/$l; done
+			` + startsAgain, undo: ":"},
 		{name: "another host's identity", on: "host_uuid", before: `echo 11111111-2222-4333-8444-555555555555 >$DATA/host_uuid
 			head -c16 /dev/urandom | od -An -tx1 | tr -d ' \n' >/etc/machine-id 2>/dev/null || :`, undo: ":"},
 		{name: "the host joined again", on: "proc", before: `systemctl stop teleport; rm -rf $DATA/proc $DATA/host_uuid; ` + startsAgain, undo: ":", rowsGo: "who joins again begins with an empty database"},

@@ -56,6 +56,10 @@ var facts = []fact{
 		known := !o.down() && runs != "" && linked != ""
 		return o.when(known && runs != linked, fmt.Sprintf("the agent executes %s, and the link leads to %s", o["program"], o["link.teleport"]))
 	}, harmless, nil},
+	{"the program", func(_ *trial, o observation) string {
+		is, dir := o["program.version"], versionIn(o["link.teleport"])
+		return o.when(is != "" && dir != "" && is != dir, fmt.Sprintf("the program in the folder of version %s is version %s", dir, is))
+	}, harmless, nil},
 	{"the links", func(r *trial, o observation) string {
 		for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
 			want := programs + "/" + o["active"] + "/bin/" + name

@@ -12,6 +12,7 @@ import (
 type sight struct {
 	process  string // which one serves: its number, and when it was started
 	program  string // that it executes
+	is       string // the version that the program says it is; empty if it cannot be asked
 	unit     string // the state of the agent's unit; empty if systemd cannot be asked
 	link     string
 	schema   int
@@ -34,6 +35,7 @@ echo "process=$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)"
 program=$(readlink /proc/$pid/exe || true)
 case $program in $LINKS/teleport* | /teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy, also below a mount that has gone
 echo "program=$program"
+echo "is=$(timeout 10 /proc/$pid/exe version 2>/dev/null | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)"
 echo "unit=$(timeout 10 systemctl show teleport.service -p ActiveState --value 2>/dev/null)"
 echo "link=$(readlink $LINKS/teleport)"
 echo "phase=$(sed -n 's/^ *"phase": "\(.*\)",$/\1/p' $STORE/journal.json 2>/dev/null)"
@@ -55,7 +57,7 @@ func seen(said string) sight {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		answers[name] = strings.TrimSpace(value)
 	}
-	s := sight{process: answers["process"], program: answers["program"], unit: answers["unit"], link: answers["link"],
+	s := sight{process: answers["process"], program: answers["program"], is: answers["is"], unit: answers["unit"], link: answers["link"],
 		phase: answers["phase"], active: answers["active"], rows: map[string]int{}}
 	words := strings.Fields(answers["database"])
 	if len(words) < 3 || words[1] != "ok" {
@@ -79,6 +81,9 @@ var programPath = regexp.MustCompile(`/(?:\.staging-)?([0-9]+\.[0-9]+\.[0-9]+)[^
 
 // version is the one that serves; empty if none does.
 func (s sight) version() string {
+	if s.is != "" {
+		return s.is
+	}
 	if found := programPath.FindStringSubmatch(s.program); found != nil {
 		return found[1]
 	}

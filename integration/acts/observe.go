@@ -26,6 +26,7 @@ show run teleport-update.service LoadState,ActiveState,Result,ExecMainStatus
 show recovery teleport-update-recover.service LoadState,UnitFileState
 for l in teleport tsh tctl tbot; do echo "link.$l=$(readlink $LINKS/$l)"; done
 v=$(dirname "$(dirname "$(readlink $LINKS/teleport)")")
+[ ! -x $v/bin/teleport ] || echo "program.version=$(timeout 10 $v/bin/teleport version 2>/dev/null | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)"
 units=$(sed -n 's/^ *unit_dir: *//p' $STORE/updates.yaml 2>/dev/null)
 [ -z "$units" ] || { UNIT=$units/teleport.service; echo "unit_file=$UNIT"; } # enable has moved it
 [ ! -e $v/etc/systemd/teleport.service ] || { cmp -s $UNIT $v/etc/systemd/teleport.service && echo unit=same || echo unit=differs; }

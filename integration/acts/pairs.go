@@ -83,7 +83,7 @@ func (a action) with(b action) action {
 		data:   a.data + b.data,
 
 		yesterday: a.yesterday || b.yesterday,
-		elsewhere: a.elsewhere + b.elsewhere,
+		elsewhere: a.elsewhere + b.elsewhere, exchanged: a.exchanged || b.exchanged,
 	}
 }
 

@@ -238,7 +238,15 @@ func (r *trial) undone(s sight) []string {
 	if fails(s.version()) {
 		problems = append(problems, "the agent is on "+s.version()+", which fails")
 	}
-	if below := "/" + s.version() + "/bin/teleport"; s.link != programs+below && (r.elsewhere == "" || s.link != r.elsewhere+below) {
+	below := "/" + s.version() + "/bin/teleport"
+	leads := []string{programs + below}
+	if r.elsewhere != "" {
+		leads = append(leads, r.elsewhere+below)
+	}
+	if r.exchanged {
+		leads = append(leads, programs+"/"+oldVersion+"/bin/teleport")
+	}
+	if !slices.Contains(leads, s.link) {
 		problems = append(problems, "the link teleport leads to "+s.link)
 	}
 	return problems

@@ -1,0 +1,46 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A tick reads no program, but one that was written to since the version was published: `cp` writes through a link.
+func TestALookSeesWhatWasWrittenThroughALink(t *testing.T) {
+	tree := publish(t, testStore(t), oss("15.1.1"))
+	if err := tree.CheckPresent(t.Context()); err != nil || tree.AgentChanged() {
+		t.Fatalf("as it was published: %v, changed: %v", err, tree.AgentChanged())
+	}
+	link := t.TempDir() + "/teleport"
+	must(t, os.Symlink(tree.Binary("teleport"), link))
+	time.Sleep(20 * time.Millisecond) // longer than the kernel's clock of files stands still
+	must(t, os.WriteFile(link, []byte("another"), 0o755))
+	must(t, os.Chtimes(link, time.Unix(0, 0), time.Unix(0, 0))) // `cp -p` brings the time of its source
+	damaged, ok := errors.AsType[*DamagedError](tree.CheckPresent(t.Context()))
+	if want := []string{"bin/teleport: content changed"}; !ok || !slices.Equal(damaged.Files, want) || !tree.AgentChanged() {
+		t.Errorf("damage %v; want %q", damaged, want)
+	}
+}
+
+// Labels, a restored backup and `touch` change when a file changed, and not what is in it.
+func TestWhatIsWholeAllTheSameIsReadOnce(t *testing.T) {
+	for name, look := range map[string]struct {
+		look  func(Tree, context.Context) error
+		again bool
+	}{"a look that changes nothing": {Tree.CheckPresent, true}, "one that notes it": {Tree.SeeWhole, false}} {
+		tree := publish(t, testStore(t), oss("15.1.1"))
+		time.Sleep(20 * time.Millisecond)
+		must(t, os.Chmod(tree.Binary("teleport"), 0o755))
+		if !tree.AgentChanged() {
+			t.Fatal("a change of the mode is not seen")
+		}
+		time.Sleep(20 * time.Millisecond)
+		if err := look.look(tree, t.Context()); err != nil || tree.AgentChanged() != look.again {
+			t.Errorf("%s: %v; it would be read again: %v", name, err, tree.AgentChanged())
+		}
+	}
+}
