@@ -55,6 +55,8 @@ type verdict struct {
 	reason    string // of unhealthy and needsRestart, completes "the agent …"
 	oldServes bool
 	stopped   bool
+	// neverBegan: systemd began no process of it.
+	neverBegan bool
 }
 
 // rules are what one watch goes by.
@@ -140,6 +142,7 @@ func (j *judge) observe(s sample) verdict {
 		v = j.observeState(s)
 	}
 	j.jobsLast = s.otherJobs
+	v.neverBegan = v.kind == unhealthy && j.subject == (identity{}) && s.unit.NeverBegan()
 	if v.kind == unhealthy && !v.stopped && j.afterReload && j.oldDied(s) {
 		v.kind = needsRestart
 	}
@@ -236,6 +239,8 @@ func (j *judge) observeState(s sample) verdict {
 		// A start takes its time, and so does a stop or restart by somebody else.
 	case u.ActiveState == "active":
 		return failed(fmt.Sprintf("runs no process (%s/%s)", u.ActiveState, u.SubState))
+	case u.WasSkipped():
+		return failed("was not started, for a condition or an assertion of its unit does not hold")
 	case j.stopSeen || u.Result == "success" && u.Exit.Terminated(),
 		s.otherJobs > j.jobsSeen && (u.Result == "success" || u.FailedByAStop()):
 		return verdict{kind: unhealthy, stopped: true, reason: "was stopped by somebody else while it was being watched"}

@@ -109,6 +109,8 @@ type judgement struct {
 	old      bool
 	stopped  bool
 	baseline uint32
+	// neverBegan: of the verdict
+	neverBegan bool
 }
 
 func (w judgement) check(t *testing.T, newJudge func(sample) *judge) {
@@ -116,6 +118,9 @@ func (w judgement) check(t *testing.T, newJudge func(sample) *judge) {
 	v, at := run(w.steps, w.ready, newJudge)
 	if v.kind != w.kind || v.kind == unhealthy && v.oldServes != w.old || v.stopped != w.stopped || !strings.Contains(v.reason, w.reason) {
 		t.Errorf("after %v: %+v; want kind %d, reason %q, oldServes %v, stopped %v", at, v, w.kind, w.reason, w.old, w.stopped)
+	}
+	if v.neverBegan != w.neverBegan {
+		t.Errorf("%+v; want it never begun: %v", v, w.neverBegan)
 	}
 	if diff := at.Seconds() - w.at; diff < -0.01 || diff > 0.31 {
 		t.Errorf("decided after %v; want %v s", at, w.at)
@@ -164,7 +169,16 @@ func TestAfterARestart(t *testing.T) {
 			kind:  unhealthy, at: 1, reason: `"watchdog"`},
 		{name: "a missing program is told",
 			steps: []step{after(0, func(s *scene) { newUp(s); s.down("failed", "failed", "exit-code", systemd.Exited, 203) })},
-			kind:  unhealthy, at: 0, reason: "could not be executed"},
+			kind:  unhealthy, at: 0, reason: "could not be executed", neverBegan: true},
+		{name: "a process that systemd could not set up says that",
+			steps: []step{after(0, func(s *scene) { s.down("failed", "failed", "exit-code", systemd.Exited, 217) })},
+			kind:  unhealthy, at: 0, reason: "217, USER", neverBegan: true},
+		{name: "a process that ran and ends with the same status is no host's doing",
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("failed", "failed", "exit-code", systemd.Exited, 217) })},
+			kind:  unhealthy, at: 1, reason: "217, USER"},
+		{name: "a start that a condition skips is nobody's stop",
+			steps: []step{after(0, func(s *scene) { s.down("inactive", "dead", "success", systemd.Killed, 15); s.unit.Skipped = time.Now() })},
+			kind:  unhealthy, at: 0, reason: "a condition", neverBegan: true},
 		{name: "a service without a process does not run",
 			steps: []step{after(0, func(s *scene) { newUp(s); s.unit.SubState = "exited" })},
 			kind:  unhealthy, at: 0, reason: "runs no process"},

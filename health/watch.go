@@ -84,6 +84,9 @@ type UnhealthyError struct {
 	// version. It is recognised by the job, or by the process having died of
 	// SIGTERM.
 	Stopped bool
+	// NeverBegan: systemd began no process of the agent. That says something about the version only if another one
+	// is begun.
+	NeverBegan bool
 	// Prevented is why the agent was not restarted, or why systemd refused its start, has not begun it, or ended
 	// it for the sake of another unit, or waits for a stop of the agent that has not ended. That says nothing about
 	// the version; nil: nothing prevented it.

@@ -205,7 +205,7 @@ func (p *watching) outcome(ctx context.Context, last sample, v verdict, err erro
 	case v.kind == hostStopping:
 		return Outcome{}, ErrHostStopping
 	}
-	return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped}
+	return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped, NeverBegan: v.neverBegan}
 }
 
 // failure says what an error means: nothing, if the host is shutting down, when
@@ -222,6 +222,7 @@ func (p *watching) failure(ctx context.Context, err error) error {
 		if systemd.IsPrevented(job) || err == nil && awaitsStop(job, now) {
 			u.Prevented = job
 		}
+		u.NeverBegan = err == nil && now.NeverBegan()
 		return u
 	}
 	return fmt.Errorf("watch %s: %w", p.Unit, err)

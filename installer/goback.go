@@ -85,7 +85,12 @@ func (t *tick) goBack(ctx context.Context) error {
 		why = "going back from a version that was never proven, and fails"
 	}
 	t.i.Machine.Host.Log.Warn(why, "from", active.Short(), "to", in.Request.To.String())
-	if err := t.i.transact(ctx, in.Request); err != nil {
+	// A version that crashes is left whether or not it can be made whole.
+	err = makeWhole(ctx, t.i, in.wanted, true, "")
+	if err == nil {
+		err = t.i.transact(ctx, in.Request)
+	}
+	if err != nil {
 		t.i.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return nil
 	}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/space"
@@ -91,7 +89,8 @@ func (c Condition) holds(ctx context.Context) (holds, known bool) {
 	name := strings.TrimPrefix(strings.TrimPrefix(c.Type, "Condition"), "Assert")
 	look, ok := onFiles[name]
 	if !ok {
-		return c.asked(ctx, name)
+		c.Trigger = false
+		return analyzed(ctx, c.String(), name)
 	}
 	holds, err := within(func() (bool, error) { return look(c.Parameter) })
 	if err != nil && !os.IsNotExist(err) {
@@ -148,41 +147,4 @@ func isDirectoryNotEmpty(path string) (bool, error) {
 	}
 	entries, err := os.ReadDir(path)
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !passedOver(e.Name()) }), err
-}
-
-// onHost are the conditions that systemd-analyze(1) can be asked about, by their names without the
-// kind: those that say the same for every process of the host. Others look at the process that
-// asks (ConditionCapability=, ConditionEnvironment=) or at one moment (ConditionMemoryPressure=).
-var onHost = []string{
-	"ACPower", "Architecture", "CPUFeature", "ControlGroupController", "FirstBoot", "Firmware", "Group", "Host",
-	"KernelCommandLine", "KernelModuleLoaded", "KernelVersion", "Memory", "NeedsUpdate", "OSRelease", "Security", "User", "Version",
-	"Virtualization",
-}
-
-// askAnalyzeLimit is how long systemd-analyze may take for one condition, which is milliseconds.
-const askAnalyzeLimit = 5 * time.Second
-
-// unmetCode is how systemd-analyze ends where a condition does not hold.
-const unmetCode = 1
-
-// asked has systemd's own program evaluate a condition. It ends with the same code for a condition
-// that it does not know, so its last line has to name the kind.
-func (c Condition) asked(ctx context.Context, name string) (holds, known bool) {
-	if !slices.Contains(onHost, name) {
-		return false, false
-	}
-	c.Trigger = false
-	ctx, cancel := context.WithTimeout(ctx, askAnalyzeLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "systemd-analyze", "condition", c.String())
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0", "SYSTEMD_LOG_LEVEL=info")
-	out, err := cmd.CombinedOutput()
-	ended, ok := errors.AsType[*exec.ExitError](err)
-	switch {
-	case err == nil:
-		return true, true
-	case ok && ended.ExitCode() == unmetCode && strings.HasSuffix(strings.TrimSpace(string(out)), "failed."):
-		return false, true // "Conditions failed.", "Asserts failed."
-	}
-	return false, false
 }

@@ -28,6 +28,9 @@ func (e ExitStatus) String() string {
 		case 203:
 			return "could not be executed (status 203)"
 		}
+		if name, known := NotStarted(e.Status); known {
+			return fmt.Sprintf("was not started, for systemd could not set up its process (status %d, %s: see systemd.exec(5))", e.Status, name)
+		}
 		return fmt.Sprintf("exited with status %d", e.Status)
 	case Killed:
 		return "was killed by " + signalName(e.Status)
@@ -57,6 +60,16 @@ func signalName(n int32) string {
 	}
 	return fmt.Sprintf("signal %d", n)
 }
+
+// NeverBegan reports whether the unit is down because systemd began no process of it: a condition does not hold, or the process
+// could not be set up. Of a program that ended with such a status itself it says so, too.
+func (u Unit) NeverBegan() bool {
+	_, notSetUp := NotStarted(u.Exit.Status)
+	return u.WasSkipped() || !u.Running() && u.Exit.Code == Exited && notSetUp
+}
+
+// WasSkipped reports whether systemd did not make the last start that it was asked for, by a condition or an assertion.
+func (u Unit) WasSkipped() bool { return !u.Skipped.IsZero() && u.ActiveState == "inactive" }
 
 // NotStarted names a status with which systemd itself ends a service that it could not
 // execute: systemd.exec(5), "Process exit codes".

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/procfs"
 )
 
 func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
@@ -162,12 +164,18 @@ func TestConditionsOnTheHostAreAskedAbout(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip(err)
 	}
+	for _, line := range []string{"CapBnd", "Cpus_allowed"} {
+		if err := procfs.Host().SameAs(1, line); err != nil {
+			t.Skipf("this process has not what process 1 has: %v", err)
+		}
+	}
 	for _, c := range []struct {
 		name, parameter string
 		holds           bool
 	}{
 		{"Host", "no-such-host", false}, {"Host", "*", true}, {"Memory", ">=1", true}, {"Memory", "<1", false},
 		{"KernelVersion", ">=3", true}, {"KernelVersion", "<3", false}, {"KernelCommandLine", "no-such-word", false},
+		{"CPUs", ">=1", true}, {"CPUs", ">=100000", false}, {"Capability", "CAP_CHOWN", true},
 		{"Architecture", "ia64", false}, {"User", "no-such-user", false}, {"Security", "no-such-module", false},
 	} {
 		for _, kind := range []string{"Condition", "Assert"} {

@@ -72,6 +72,9 @@ type Verdict struct {
 	Against Against `json:"against,omitempty"`
 	// ErrorCode is the reason as clusters know it; see LastUpdate.
 	ErrorCode int `json:"error_code,omitempty"`
+	// NeverBegan: systemd began no process of the version, which speaks against it only if it begins one of the version
+	// before.
+	NeverBegan bool `json:"never_began,omitempty"`
 }
 
 // Against is what a verdict speaks against.

@@ -62,6 +62,10 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 		// What the host prevents says nothing about the old version: each run tries again.
 		return err
 	}
+	if unhealthy.NeverBegan && u.j.Verdict.NeverBegan {
+		u.log.Error("systemd begins neither version, so the host keeps the agent down: each run tries again", "error", err)
+		return errors.Join(err, u.j.journalAgainst(state.AgainstCircumstances))
+	}
 	// It is tried once more, by the next run: then the journal is closed all the
 	// same. All is back in its place, and as long as the journal is open no other
 	// version can come and help.

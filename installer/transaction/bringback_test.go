@@ -3,9 +3,13 @@ package transaction
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"teleport-update/health"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 )
 
 // The updater was told to stop when the reload had brought no process as yet, and was killed
@@ -101,6 +105,43 @@ func TestNoCallOfBringingBackLeavesTheAgentStopped(t *testing.T) {
 					m.endsOn(m.from.Version)
 				})
 			}
+		}
+	}
+}
+
+// Of two versions that systemd begins neither, it is the host that keeps both down: no version is blamed, and each run tries again.
+// If it begins the one before, it speaks against the other.
+func TestWhatKeepsSystemdFromBeginningBothVersionsBlamesNone(t *testing.T) {
+	for down, blamed := range map[int]bool{1: true, 5: false} {
+		m := downgrade(t, holds)
+		proofs := 0
+		m.before = func(call string) error {
+			if call != "prove" {
+				return nil
+			}
+			if proofs++; proofs > down {
+				return nil
+			}
+			m.ends()
+			m.failed = true
+			return &health.UnhealthyError{Reason: systemd.ExitStatus{Code: systemd.Exited, Status: 217}.String(), NeverBegan: true}
+		}
+		err := m.do(Downgrade)
+		if err == nil || !strings.Contains(err.Error(), "217, USER") {
+			t.Errorf("it ends with %v; want what systemd says", err)
+		}
+		for n := 2; n < down; n++ {
+			if err, _ := m.tick(); !failure.Is[*failure.NeedsPersonError](err) {
+				t.Errorf("run %d ends with %v", n, err)
+			}
+		}
+		if err, _ := m.tick(); err != nil {
+			t.Errorf("the last run ends with %v", err)
+		}
+		m.endsOn("1.1.0")
+		c, err := m.Host.Paths.LoadConfig()
+		if must(t, err); (c.Status.Failed != nil) != blamed {
+			t.Errorf("systemd began %d starts in vain: failed %+v; want the version blamed: %v", down, c.Status.Failed, blamed)
 		}
 	}
 }

@@ -127,6 +127,11 @@ func (r *openJournal) setVerdict(against state.Against, reason string) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict = state.Verdict{Reason: reason, Against: against} })
 }
 
+// journalAgainst changes what the verdict speaks against.
+func (r *openJournal) journalAgainst(against state.Against) error {
+	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Against = against })
+}
+
 // setErrorCode adds to the verdict how clusters know its reason.
 func (r *openJournal) setErrorCode(code int) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict.ErrorCode = code })
@@ -140,7 +145,9 @@ func (r *openJournal) setUnhealthy(reason string, u *health.UnhealthyError) erro
 		return cmp.Or(err, r.setVerdict(state.AgainstCircumstances, reason))
 	}
 	if err != nil || !u.Stopped {
-		return cmp.Or(err, r.setVerdict(state.AgainstVersion, reason))
+		return cmp.Or(err, r.set(aboutVerdict, func(j *state.Journal) {
+			j.Verdict = state.Verdict{Reason: reason, Against: state.AgainstVersion, NeverBegan: u.NeverBegan}
+		}))
 	}
 	// A person stopped the agent in the middle of the watch: nothing is known about
 	// the version, and starting it again is that person's.

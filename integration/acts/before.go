@@ -42,6 +42,7 @@ func dropIn(unit, name, text string) action {
 func toTheAgentsUnit() (all []action) {
 	for _, d := range [][2]string{
 		{"a condition does not hold", `[Unit]\nConditionPathExists=/nonexistent\n`},
+		{"a variable of systemd's is not there", `[Unit]\nConditionEnvironment=NO_SUCH_VARIABLE\n`},
 		{"an assertion does not hold", `[Unit]\nAssertPathExists=/nonexistent\n`},
 		{"the agent may not be started by hand", `[Unit]\nRefuseManualStart=yes\n`},
 		{unstoppable, `[Unit]\nRefuseManualStop=yes\n`},

@@ -44,6 +44,7 @@ var exceptions = map[string]exception{
 	"teleport.yaml is broken":                              {why: "no agent starts with it", says: `teleport\.yaml|` + unhealthy},
 	"teleport.yaml is emptied":                             {why: "where the data have a folder of their own, no agent starts without it", says: `teleport\.yaml|` + unhealthy},
 	"teleport.yaml is removed":                             {why: "no agent starts without it", says: `teleport\.yaml|` + unhealthy},
+	"a variable of systemd's is not there":                 {why: "systemd starts nothing whose conditions do not hold", says: `[Cc]ondition|` + unhealthy},
 	"a condition does not hold":                            {why: "systemd starts nothing whose conditions do not hold", says: `[Cc]ondition|` + unhealthy},
 	"an assertion does not hold":                           {why: "systemd starts nothing whose assertions do not hold", says: `[Aa]ssert|` + unhealthy},
 	"the programs are hidden":                              {why: "no agent starts whose program it cannot see", says: unhealthy},

@@ -32,7 +32,7 @@ var (
 
 // keepFromStarting are acts under which an agent that runs would not start again, as can be seen.
 var keepFromStarting = []string{
-	"a condition does not hold", "an assertion does not hold", "the programs are hidden", "the user is not there",
+	"a condition does not hold", "a variable of systemd's is not there", "an assertion does not hold", "the programs are hidden", "the user is not there",
 	"a file of variables is not there", "the programs may not be executed", "the agent may have no memory", "the folder to work in has gone",
 	"the group is not there", "another group is not there", "a folder is no mount", "a unit that the agent requires is not there",
 	"a unit that has to run does not", "the agent's unit is wrong", "a condition does not hold that nobody has read",

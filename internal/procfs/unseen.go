@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,4 +75,23 @@ func (f FS) ofKernel(pid int) bool {
 	}
 	flags, err := strconv.ParseUint(fields[6], 10, 32)
 	return err == nil && flags&kernelThread != 0
+}
+
+// SameAs is an error if a line of a process's status is another one than of this process's, or cannot be read.
+func (f FS) SameAs(pid int, name string) error {
+	line := func(path string) (string, error) {
+		text, err := os.ReadFile(path)
+		_, after, found := strings.Cut("\n"+string(text), "\n"+name+":")
+		if err == nil && !found {
+			err = fmt.Errorf("%s has no line %s", path, name)
+		}
+		value, _, _ := strings.Cut(after, "\n")
+		return value, err
+	}
+	own, err1 := line(filepath.Join(f.Proc, "self", "status"))
+	its, err2 := line(f.of(pid, "status"))
+	if err := errors.Join(err1, err2); err != nil || own == its {
+		return err
+	}
+	return fmt.Errorf("%s of process %d is%s, and of this one%s", name, pid, its, own)
 }
