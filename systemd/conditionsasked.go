@@ -27,8 +27,8 @@ const askAnalyzeLimit = 5 * time.Second
 // unmetCode is how systemd-analyze ends where a condition does not hold.
 const unmetCode = 1
 
-// analyzed has systemd's own program evaluate a condition, of which name is the kind of its setting. It ends with the same code for a condition
-// that it does not know, so its last line has to name the kind.
+// analyzed has systemd's own program evaluate a condition, of which name is the kind of its setting. The program ends
+// with the same code for a condition that it does not know, so its last line has to name the kind.
 func analyzed(ctx context.Context, condition, name string) (holds, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, askAnalyzeLimit)
 	defer cancel()

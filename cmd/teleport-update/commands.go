@@ -18,8 +18,8 @@ import (
 	"teleport-update/installer/view"
 	"teleport-update/internal/console"
 	"teleport-update/internal/layout"
-	"teleport-update/internal/procfs"
 	"teleport-update/internal/successor"
+	"teleport-update/systemd"
 )
 
 // app is one run of the program.
@@ -165,6 +165,12 @@ func (a *app) before(c *cli.Context) error {
 		a.log.Warn("variables that a run of the updater's units cannot go by are ignored: take them out of what its unit reads, "+
 			"such as "+layout.EnvironmentFile, "variables", a.dropped)
 	}
+	if dir := enabledIn(c.String("data-dir"), systemd.UnitPath()); !c.IsSet("data-dir") && dir != "" {
+		a.log.Debug("the data folder is the one that the timer's runs have", "folder", dir)
+		if err := c.Set("data-dir", dir); err != nil {
+			return err
+		}
+	}
 	for _, name := range []string{"data-dir", "link-dir", "unit-dir", "agent-config", policyFlag} {
 		if p := c.String(name); !filepath.IsAbs(p) {
 			return usagef("--%s %q is not an absolute path", name, p)
@@ -261,46 +267,6 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		i.Terminal = a.terminal
 	}
 	return i
-}
-
-// placed has in force what enable was given before, and over it what this command names. The
-// first enable chooses a folder of units that is there at boot.
-func placed(c *cli.Context, named state.Paths) state.Paths {
-	paths := named.InPlace(asked(c))
-	for flag, place := range map[string]struct {
-		now   *string
-		named string
-	}{
-		"unit-dir":     {&paths.UnitDir, named.UnitDir},
-		"link-dir":     {&paths.LinkDir, named.LinkDir},
-		"agent-config": {&paths.AgentConfig, named.AgentConfig},
-	} {
-		if c.IsSet(flag) {
-			*place.now = place.named
-		}
-	}
-	if c.Command.Name == "enable" && !c.IsSet("unit-dir") && host.Exists("/run/systemd/system") {
-		paths.UnitDir = installer.UnitsAtBoot(paths, procfs.Host().MountAt)
-	}
-	return paths
-}
-
-// runDir is the folder in /run of the host that runs: not that of an image which is
-// being built, nor that of a data folder which no timer looks after.
-func runDir(dataDir string) string {
-	// A shell that the agent serves may have the agent's, which is no place for root to write.
-	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" && !strings.Contains(dir, layout.AgentRunDir) {
-		return dir // the timer's unit
-	}
-	if !host.Exists("/run/systemd/system") {
-		return ""
-	}
-	boot := procfs.BootID()
-	if dataDir != layout.DataDir && state.LoadTicks(filepath.Join(layout.RunDir, "ticks.json"), dataDir,
-		boot, state.Clock{}) == (state.Ticks{DataDir: dataDir, BootID: boot}) {
-		return ""
-	}
-	return layout.RunDir
 }
 
 func (a *app) simple(name, usage string, do func(*installer.Installer, ctx) error) *cli.Command {

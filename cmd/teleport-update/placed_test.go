@@ -2,11 +2,14 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
+	"teleport-update/systemd"
 )
 
 // What enable was given holds for later commands, and what a command names holds over it.
@@ -52,5 +55,47 @@ func TestACommandHasThePlacesThatEnableWasGiven(t *testing.T) {
 				t.Errorf("it has %+v; want %+v", got, want)
 			}
 		})
+	}
+}
+
+// A command that names no data folder is about the one that enable was given: the timer's unit names it. An updater in the usual
+// folder comes first, and a unit that is left over leads nowhere.
+func TestACommandFindsTheDataFolderThatEnableWasGiven(t *testing.T) {
+	enabled := func(is bool) string {
+		dir := filepath.Join(t.TempDir(), "a folder")
+		paths := state.Paths{DataDir: dir}
+		if err := os.MkdirAll(paths.Versions(), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if is {
+			if err := state.EmptyConfig().Save(paths.Config()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	given := enabled(true)
+	for name, tc := range map[string]struct{ usual, unit, want string }{
+		"the unit names another":        {enabled(false), given, given},
+		"the usual one is in use":       {enabled(true), given, ""},
+		"the unit names none":           {enabled(false), layout.DataDir, ""},
+		"the unit is of a host no more": {enabled(false), enabled(false), ""},
+		"there is no unit":              {enabled(false), "", ""},
+	} {
+		units := t.TempDir()
+		if tc.unit != "" {
+			rendered, err := systemd.Units{Binary: "/usr/local/bin/teleport-update", DataDir: tc.unit, LinkDir: layout.LinkDir, UnitDir: units}.Files()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range rendered {
+				if err := os.WriteFile(filepath.Join(units, u.Name), u.Content, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := enabledIn(tc.usual, []string{units}); got != tc.want {
+			t.Errorf("%s: %q; want %q", name, got, tc.want)
+		}
 	}
 }
