@@ -51,7 +51,7 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 		r.Proxy = w.Proxy
 		err = w.matches(dir, r.Meta)
 	}
-	if err == nil && w.Live != nil && then.name != "" {
+	if err == nil && w.Live != nil && (then.name != "" || then.none) {
 		err = w.Live.checkIdentity(dir, then, now)
 	}
 	if err != nil {
@@ -79,6 +79,8 @@ func (d *Database) checkIdentity(dir string, then, now identified) error {
 	switch {
 	case now.name == then.name:
 		return nil
+	case then.none: // a copy from before the agent joined, or with certificates of several hosts: the agent would have to join again
+		return invalid(dir, OtherHost, "names no host and no cluster, and this host's agent is %s now", now.name)
 	case now.name != "":
 		return invalid(dir, OtherHost, "has the identity %s, and this host's agent is %s now", then.name, now.name)
 	}

@@ -43,6 +43,7 @@ type identified struct {
 	// are of two hosts, whatever their form; the same one is proof of the same host only in that form.
 	ofHost       bool
 	certificates [sha256.Size]byte
+	none         bool // the database was read, and names nobody
 }
 
 // readable reports whether a name can be told, and compared.
@@ -96,7 +97,8 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 // identitiesWith are those of a copy and of the agent's database of today. Each is the zero value if the
 // database has none, or cannot be read.
 func (d *Database) identitiesWith(ctx context.Context, copied string) (then, now identified, err error) {
-	then, _ = settled(ctx, copied, identity)
+	then, err = settled(ctx, copied, identity)
+	then.none = errors.Is(err, errNoIdentity)
 	if src, err := d.source(); err == nil {
 		now, _ = query(ctx, src, identity)
 	}
