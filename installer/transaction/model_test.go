@@ -55,6 +55,7 @@ type model struct {
 	awaited    bool       // it died, was learned of from the PID file, and systemd does not know
 	invocation int
 	pids       int
+	met        int // the call at which an outcome comes
 
 	versions map[string]behaviour
 	db       string

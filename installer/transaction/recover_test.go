@@ -237,7 +237,7 @@ func (m *model) meets(n int, o outcome) {
 		}
 	}
 	var before, after int
-	m.before, m.after = at(&before, o.before), at(&after, o.after)
+	m.before, m.after, m.met = at(&before, o.before), at(&after, o.after), n
 }
 
 // settles says what is wrong once nothing comes in the way any more.
@@ -245,7 +245,8 @@ func (m *model) settles(o outcome, err error, dead bool) {
 	m.t.Helper()
 	history := fmt.Sprintf("it ended with %v, killed %v, after %q", err, dead, m.calls)
 	m.dropHooks()
-	if asks := []string{"stop", "start", "restart", "prove"}; m.failed && !slices.ContainsFunc(m.calls, func(call string) bool { return slices.Contains(asks, call) }) {
+	asks := func(call string) bool { return slices.Contains([]string{"stop", "start", "restart", "prove"}, call) }
+	if m.failed && !slices.ContainsFunc(m.calls[min(m.met, len(m.calls)):], asks) {
 		m.crashLoop() // by systemd, which restarts what crashed
 	}
 	m.calls = nil
