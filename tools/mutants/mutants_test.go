@@ -78,3 +78,22 @@ func TestEveryRungHasItsTests(t *testing.T) {
 		}
 	}
 }
+
+// The mutant of a journal write names a type of another package, which its file need not import.
+func TestMutantsOfJournalWritesHaveTheirImport(t *testing.T) {
+	mutants, err := Mutants("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range mutants {
+		if text := string(m.Text); strings.Contains(text, "*state.Journal)") {
+			if found++; !strings.Contains(text, journalImport) {
+				t.Errorf("%s does not compile", m)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("there is none")
+	}
+}

@@ -21,7 +21,8 @@ func removed(f file) []Mutant {
 				return true
 			}
 			if kind, without := f.without(call); kind != "" {
-				mutants = append(mutants, f.mutant(call, fn.Name.Name, kind+": "+oneLine(f.of(call)), f.replace(call.Pos(), call.End(), without)))
+				mutants = append(mutants, f.mutant(call, fn.Name.Name, kind+": "+oneLine(f.of(call)),
+					f.importing(f.replace(call.Pos(), call.End(), without))))
 			}
 			return true
 		})

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -76,6 +77,18 @@ func (f file) of(n ast.Node) string { return string(f.text[f.offset(n.Pos()):f.o
 // replace returns the file with another text in the place of a node.
 func (f file) replace(from, to token.Pos, text string) []byte {
 	return bytes.Join([][]byte{f.text[:f.offset(from)], f.text[f.offset(to):]}, []byte(text))
+}
+
+// journalImport is the package of the type that a journal write's mutant names.
+const journalImport = `"teleport-update/installer/state"`
+
+// importing adds that import in the line of the package, so that all lines stay where they are.
+func (f file) importing(text []byte) []byte {
+	if !bytes.Contains(text, []byte("*state.Journal)")) || bytes.Contains(f.text, []byte(journalImport)) {
+		return text
+	}
+	at := f.offset(f.ast.Name.End())
+	return slices.Concat(text[:at], []byte("; import "+journalImport), text[at:])
 }
 
 func (f file) mutant(n ast.Node, function, what string, text []byte) Mutant {
