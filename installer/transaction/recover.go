@@ -177,9 +177,13 @@ func startStopped(ctx context.Context, m *Machine) error {
 	if err != nil {
 		return err
 	}
-	if sight.InvocationID == strings.TrimSpace(string(run)) && !sight.started() {
-		if sight.UnitFileState != "enabled" {
-			return nil
+	ended, enabled, ofToday := strings.Cut(strings.TrimSpace(string(run)), " ")
+	if !ofToday {
+		enabled = "enabled" // an older program wrote no more
+	}
+	if sight.InvocationID == ended && !sight.started() {
+		if sight.UnitFileState != enabled {
+			return nil // somebody has disabled or masked it since
 		}
 		m.Host.Log.Warn("starting the agent, which a transaction has stopped whose journal is lost")
 		if err := agent.Start(ctx); err != nil {

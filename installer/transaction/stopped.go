@@ -8,7 +8,7 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// noting is the agent with a note of each stop in /run: which run of it was ended. Where somebody removes the journal and
+// noting is the agent with a note of each stop in /run: which run of it was ended, and how its unit was enabled. Where somebody removes the journal and
 // the backup is believed no more, nothing else tells a stop of a transaction's from an administrator's.
 type noting struct {
 	Agent
@@ -19,7 +19,7 @@ type noting struct {
 // written stops nothing: the journal is what an undoing goes by.
 func (n noting) Stop(ctx context.Context, how manner) error {
 	if sight, err := n.Look(ctx); n.note != "" && err == nil && sight.started() && sight.InvocationID != "" {
-		_ = state.WriteForRoot(n.note, []byte(sight.InvocationID+"\n"))
+		_ = state.WriteForRoot(n.note, []byte(sight.InvocationID+" "+sight.UnitFileState+"\n"))
 	}
 	return n.Agent.Stop(ctx, how)
 }

@@ -100,6 +100,16 @@ func TestTheNoteOfAStopStaysUntilTheAgentRan(t *testing.T) {
 	}
 }
 
+// An agent that ran without being enabled at boot is started as well: nobody has changed how it is enabled since.
+func TestAnAgentThatIsNotEnabledIsStartedAfterOurStop(t *testing.T) {
+	m := upgrade(t, two(dies))
+	m.enabled = false
+	must(t, noting{m, m.Host.Paths.Stopped()}.Stop(t.Context(), inOrder))
+	if err, _ := m.tick(); err != nil || m.main == nil || !host.Absent(m.Host.Paths.Stopped()) {
+		t.Errorf("%v, and no agent runs, or the note stays", err)
+	}
+}
+
 // staysDown asserts that an agent which somebody stops is not started by the next run.
 func (m *model) staysDown() {
 	m.t.Helper()
