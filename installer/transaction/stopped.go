@@ -8,8 +8,8 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// noting is the agent with a note of each stop in /run: which run of it was ended, and how its unit was enabled. Where somebody removes the journal and
-// the backup is believed no more, nothing else tells a stop of a transaction's from an administrator's.
+// noting is the agent with a note of each stop in /run: which run of it was ended, and how its unit was enabled. Where somebody
+// removes the journal and the backup is believed no more, nothing else tells a stop of a transaction's from an administrator's.
 type noting struct {
 	Agent
 	note string // a file; empty: nothing is written
