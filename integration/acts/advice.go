@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	commands = regexp.MustCompile("`((?:systemctl|teleport-update) [^`]+)`")
+	commands = regexp.MustCompile("`((?:systemctl|teleport-update|chown) [^`]+)`")
 	// looks are commands that change nothing.
 	looks = regexp.MustCompile(`^(systemctl (status|show|cat|list-jobs)|teleport-update (status|history|support|verify|version))\b`)
 )

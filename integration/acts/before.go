@@ -271,6 +271,7 @@ func fromCopies() []action {
 		{name: "the record of the old version is gone", on: "$STORE/$OLD", before: `mv $STORE/$OLD $ASIDE/R`, undo: `[ ! -e $ASIDE/R ] || { rm -rf $STORE/$OLD; mv $ASIDE/R $STORE/$OLD; }`},
 		{name: "the programs of the old version are gone", on: "$PROGRAMS/$OLD", before: `mv $PROGRAMS/$OLD $ASIDE/$OLD.P`,
 			undo: `[ ! -e $ASIDE/$OLD.P ] || { rm -rf $PROGRAMS/$OLD; mv $ASIDE/$OLD.P $PROGRAMS/$OLD; }`},
+		{name: "the data folder was given to another user", on: "store", before: `chown daemon: $DATA`, undo: `chown root: $DATA`},
 		{name: "updates.yaml is gone", on: "store", before: `mv $STORE/updates.yaml $ASIDE/U`, undo: `[ -e $STORE/updates.yaml ] || mv $ASIDE/U $STORE/updates.yaml`},
 		{name: "the links are gone", on: "links", before: `rm -f $LINKS/teleport $LINKS/tsh $LINKS/tctl $LINKS/tbot`, undo: ":"},
 	}
