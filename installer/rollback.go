@@ -57,6 +57,13 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	}
 	req, err := i.foreseeRollback(ctx, c, opts)
 	if err != nil {
+		// What was refused was no attempt.
+		if req.To.Version != "" && !failure.Is[*failure.RefusedError](err) && ctx.Err() == nil {
+			c.Status.LastUpdate = endedEarly(i.Machine, req.To.Release, err)
+			if unsaved := c.Save(i.Machine.Host.Paths.Config()); unsaved != nil {
+				i.Machine.Host.Log.Debug("the attempt could not be recorded for the history", "error", unsaved)
+			}
+		}
 		return nil, err
 	}
 	return &intent{wanted: wanted{Release: req.To.Release, Config: c, Spec: c.Spec}, Request: req}, nil

@@ -195,21 +195,6 @@ func (a *app) before(c *cli.Context) error {
 // another process of this very program began; to say which program this is.
 var ownWork = map[string]bool{"": true, recoverName: true, "switch": true, "version": true, "help": true}
 
-const (
-	programsFlag = "programs-dir"
-	policyFlag   = "policy-dir"
-)
-
-// asked is the folder of programs that the command line names, with enable or before it.
-func asked(c *cli.Context) string {
-	for _, at := range c.Lineage() {
-		if dir := at.String(programsFlag); dir != "" {
-			return dir
-		}
-	}
-	return ""
-}
-
 func (a *app) installer(c *cli.Context) *installer.Installer {
 	paths := state.Paths{
 		DataDir:     filepath.Clean(c.String("data-dir")),

@@ -18,6 +18,21 @@ import (
 	"teleport-update/systemd"
 )
 
+const (
+	programsFlag = "programs-dir"
+	policyFlag   = "policy-dir"
+)
+
+// asked is the folder of programs that the command line names, with enable or before it.
+func asked(c *cli.Context) string {
+	for _, at := range c.Lineage() {
+		if dir := at.String(programsFlag); dir != "" {
+			return dir
+		}
+	}
+	return ""
+}
+
 // enabledIn is the data folder that enable was given on a host where the usual one has no updater: the timer's unit names
 // it. Empty: there is none, or the usual one is in use.
 func enabledIn(usual string, units []string) string {
