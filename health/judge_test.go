@@ -169,7 +169,7 @@ func TestAfterARestart(t *testing.T) {
 			kind:  unhealthy, at: 1, reason: `"watchdog"`},
 		{name: "a missing program is told",
 			steps: []step{after(0, func(s *scene) { newUp(s); s.down("failed", "failed", "exit-code", systemd.Exited, 203) })},
-			kind:  unhealthy, at: 0, reason: "could not be executed", neverBegan: true},
+			kind:  unhealthy, at: 0, reason: "could not be executed"},
 		{name: "a process that systemd could not set up says that",
 			steps: []step{after(0, func(s *scene) { s.down("failed", "failed", "exit-code", systemd.Exited, 217) })},
 			kind:  unhealthy, at: 0, reason: "217, USER", neverBegan: true},

@@ -18,6 +18,9 @@ const (
 	Dumped = 3
 )
 
+// notExecuted is the status of a program that systemd could not execute.
+const notExecuted = 203
+
 // String completes the sentence "the agent …".
 func (e ExitStatus) String() string {
 	switch e.Code {
@@ -25,7 +28,7 @@ func (e ExitStatus) String() string {
 		switch e.Status {
 		case 0:
 			return "exited by itself (status 0, but a service has to stay)"
-		case 203:
+		case notExecuted:
 			return "could not be executed (status 203)"
 		}
 		if name, known := NotStarted(e.Status); known {
@@ -62,10 +65,11 @@ func signalName(n int32) string {
 }
 
 // NeverBegan reports whether the unit is down because systemd began no process of it: a condition does not hold, or the process
-// could not be set up. Of a program that ended with such a status itself it says so, too.
+// could not be set up. Of a program that ended with such a status itself it says so, too. A program that could not be executed
+// (203) may be damaged, which speaks against its version.
 func (u Unit) NeverBegan() bool {
 	_, notSetUp := NotStarted(u.Exit.Status)
-	return u.WasSkipped() || !u.Running() && u.Exit.Code == Exited && notSetUp
+	return u.WasSkipped() || !u.Running() && u.Exit.Code == Exited && notSetUp && u.Exit.Status != notExecuted
 }
 
 // WasSkipped reports whether systemd did not make the last start that it was asked for, by a condition or an assertion.
