@@ -15,7 +15,7 @@ type observedCase struct{ fact, name, value, allowed, has string }
 // A host with which nothing is wrong, and what makes each fact of it.
 var (
 	wellObserved = observation{
-		"program":           programs + "/1.0.0/bin/teleport",
+		"program": programs + "/1.0.0/bin/teleport", "program.version": "1.0.0",
 		"agent.ActiveState": "active", "agent.LoadState": "loaded", "agent.FragmentPath": unitFile, "agent.UnitFileState": "enabled", "agent.NeedDaemonReload": "no",
 		"timer.LoadState": "loaded", "timer.ActiveState": "active", "timer.UnitFileState": "enabled",
 		"run.LoadState": "loaded", "run.Result": "success", "recovery.LoadState": "loaded", "rescuer": "runs",
@@ -26,6 +26,7 @@ var (
 	observed = []observedCase{
 		{"the agent does not run", "agent.ActiveState", "failed", "needs_attention", ""},
 		{"what the agent executes", "program", programs + "/1.1.0/bin/teleport", "needs_attention", ""},
+		{"the program", "program.version", "1.1.0", "needs_attention", ""},
 		{"the links", "link.tsh", programs + "/1.1.0/bin/tsh", "needs_attention", ""},
 		{"the links", "unit", "differs", "needs_attention", ""},
 		{"what systemd has loaded", "agent.FragmentPath", "/etc/systemd/system/teleport.service", "needs_attention", ""},
