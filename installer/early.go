@@ -18,8 +18,8 @@ func endedEarly(m *transaction.Machine, to version.Release, cause error) *state.
 		Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause)}
 }
 
-// noteEarly writes down that a person's command ended so, and returns why: its error says what state the host is in.
-func noteEarly(ctx context.Context, m *transaction.Machine, to version.Release, cause error) error {
+// writeEarlyEnd writes down that a person's command ended so, and returns why: its error says what state the host is in.
+func writeEarlyEnd(ctx context.Context, m *transaction.Machine, to version.Release, cause error) error {
 	if ctx.Err() != nil || host.Absent(m.Host.Paths.Config()) { // a refused first enable leaves nothing
 		return cause
 	}
@@ -30,11 +30,11 @@ func noteEarly(ctx context.Context, m *transaction.Machine, to version.Release, 
 	return cause
 }
 
-// noteTickRefused is noteEarly for a run of update. A refusal has a condition of status, and a run of the timer fails
+// reportTickRefused is writeEarlyEnd for a run of update. A refusal has a condition of status, and a run of the timer fails
 // with it once.
-func noteTickRefused(ctx context.Context, m *transaction.Machine, to version.Release, cause error) error {
+func reportTickRefused(ctx context.Context, m *transaction.Machine, to version.Release, cause error) error {
 	if !failure.Is[*failure.RefusedError](cause) {
-		return noteEarly(ctx, m, to, cause)
+		return writeEarlyEnd(ctx, m, to, cause)
 	}
 	c, unlock, err := m.Open(ctx)
 	if err != nil {

@@ -89,7 +89,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	}
 	defer unclaim()
 	if err := i.Machine.Host.CheckArguments(tree); err != nil {
-		return noteEarly(ctx, i.Machine, in.Release, err)
+		return writeEarlyEnd(ctx, i.Machine, in.Release, err)
 	}
 	in.Request.To = transaction.TreeOf(tree)
 	if in.Config.Spec.ActiveVersion != "" {
@@ -97,7 +97,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	}
 	carried, err := i.carry(ctx, tree)
 	if err != nil {
-		return noteEarly(ctx, i.Machine, in.Release, err)
+		return writeEarlyEnd(ctx, i.Machine, in.Release, err)
 	}
 	err = i.transact(ctx, in.Request)
 	if err != nil && carried {

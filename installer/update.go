@@ -96,7 +96,7 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 		}
 	}
 	if err := t.i.Machine.Host.CheckFIPS(tree); err != nil {
-		return noteTickRefused(ctx, t.i.Machine, in.Release, err)
+		return reportTickRefused(ctx, t.i.Machine, in.Release, err)
 	}
 	in.Request.To = transaction.TreeOf(tree)
 	return t.i.transact(ctx, in.Request)
