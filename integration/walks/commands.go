@@ -76,7 +76,7 @@ func (a *attempt) enable(c Command) int {
 		}
 		return 0
 	case a.Active == to, a.Pinned:
-		if a.repair(true) {
+		if a.repair() {
 			a.mark()
 			a.Enabled, a.Proxy = true, true
 			return 0
@@ -94,7 +94,7 @@ func (a *attempt) update(c Command) int {
 	if !a.Enabled {
 		return 0
 	}
-	whole := a.repair(!c.Scheduled)
+	whole := a.repair()
 	a.mark()
 	refetch := func() int {
 		if whole {
@@ -273,9 +273,9 @@ func (a *attempt) verify() int {
 
 // repair is the look at the active version that begins most commands: links and
 // unit are put right; a version that is damaged is for the caller to fetch.
-func (a *attempt) repair(thorough bool) (whole bool) {
+func (a *attempt) repair() (whole bool) {
 	switch t := a.tree(a.Active); {
-	case !t.here(), t.Damage == Emptied, thorough && t.Damage == Altered:
+	case !t.here(), t.Damage == Emptied || t.Damage == Altered:
 		return false
 	}
 	a.relink()

@@ -280,6 +280,9 @@ func (d *differences) broken() string {
 			return "the program " + p.Name() + " cannot be executed"
 		}
 	}
+	if t := d.m.tree(active); t != nil && t.Damage == Altered {
+		return "the program " + damagedProgram + " is altered"
+	}
 	unit, err := os.ReadFile(filepath.Join(dir, "etc", "systemd", "teleport.service"))
 	if err != nil {
 		return "the version's unit is gone"

@@ -56,8 +56,8 @@ const (
 	Whole Damage = iota
 	// Emptied: a program has no content, which every run notices.
 	Emptied
-	// Altered: a program has other content of the same size, which shows only
-	// when it is compared with the manifest.
+	// Altered: a program has other content of the same size, which every run notices of the active version: it
+	// changed after its manifest.
 	Altered
 	// Unmarked: the file that says the version is complete is gone.
 	Unmarked
