@@ -104,6 +104,8 @@ type Sight struct {
 	Main, Serving procfs.Process
 	// Group are all processes of the agent's control group.
 	Group []int
+	// Forked: the main process does not execute the program of the unit as yet, but systemd's own.
+	Forked bool
 	// StopPending: a stop was asked for, and has not ended.
 	StopPending bool
 }
@@ -223,31 +225,6 @@ type realAgent struct {
 	log           *slog.Logger
 	progress      func(health.Glance)
 	unit          string
-}
-
-func (a *realAgent) Look(ctx context.Context) (Sight, error) {
-	u, err := a.Conn.Unit(ctx, a.unit)
-	if err != nil {
-		return Sight{}, err
-	}
-	s := Sight{Unit: u, State: StateOf(u)}
-	if p := procfs.Host().Process(int(u.MainPID)); p != nil {
-		s.Main = *p
-	}
-	if p := procfs.Host().Process(procfs.PIDFile(u.PIDFile)); p != nil {
-		s.Serving = *p
-	}
-	for _, p := range procfs.Host().Group(u.ControlGroup) {
-		s.Group = append(s.Group, p.PID)
-	}
-	if u.JobPending {
-		verb, err := a.JobVerb(ctx, u.Job)
-		if errors.Is(err, systemd.ErrBroken) {
-			return Sight{}, err
-		}
-		s.StopPending = verb == systemd.VerbStop
-	}
-	return s, nil
 }
 
 func (a *realAgent) ResetFailed(ctx context.Context) error { return a.Conn.ResetFailed(ctx, a.unit) }

@@ -13,7 +13,7 @@ func (u *undoing) stopsMasked(ctx context.Context) bool {
 
 // stopNew stops the version that failed, for what is to be put back. One that the
 // agent was never told of runs only where somebody else restarted it by the new
-// links, and an old process that never stopped serving is left in peace where it
+// links, or is doing so now, and an old process that never stopped serving is left in peace where it
 // can be.
 func (u *undoing) stopNew(ctx context.Context) error {
 	if err := u.journalRemovedData(ctx); err != nil {
@@ -22,7 +22,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	switch {
 	case !u.j.reached("reload"):
 		sight, err := u.agent.Look(ctx)
-		if err != nil || !sight.runsFrom(u.j.To.ProgramsDir()) {
+		if err != nil || !sight.runsFrom(u.j.To.ProgramsDir()) && !sight.begins() {
 			return err
 		}
 	case u.j.Watch.OldServes && !u.j.Database.Taken:

@@ -4,6 +4,7 @@ package recovery
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"teleport-update/find"
@@ -92,6 +93,12 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 		}
 		s.undone()
 	})
+	for name, dropIn := range map[string]string{
+		"and is just being set up": "StandardInput=file:/run/setup",
+		"and is about to start":    "ExecStartPre=/bin/sh -c ': </run/setup'",
+	} {
+		t.Run(name, func(t *testing.T) { beginsAtTheRun(t, dropIn) })
+	}
 	t.Run("and left the database as it was, but for its rows", func(t *testing.T) {
 		s := restartedMidway(t, 1)
 		s.Grows(s.Saved("1.0.0").Last + 20)
@@ -100,6 +107,25 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 			t.Errorf("the database holds %v; nothing was wrong with the rows that 1.1.0 wrote", live)
 		}
 	})
+}
+
+// beginsAtTheRun has the agent start, by a link that is the new version's, while a run looks at it: nobody can tell as yet
+// which version it will be.
+func beginsAtTheRun(t *testing.T, dropIn string) {
+	s := restartedMidway(t, 2)
+	s.Must("systemctl", "stop", "teleport")
+	s.Must("mkfifo", "/run/setup")
+	s.Write("/etc/systemd/system/teleport.service.d/setup.conf", "[Service]\n"+dropIn+"\n")
+	s.Must("systemctl", "daemon-reload")
+	s.Must("systemctl", "start", "--no-block", "teleport")
+	run := s.Background(host.Command{Args: []string{updater, "update"}})
+	// Who opens it waits until the link leads back.
+	s.Must("systemd-run", "sh", "-c", "until readlink "+linkDir+"/teleport | grep -q 1.0.0; do :; done; exec 3<>/run/setup; sleep infinity")
+	s.Ends(run, 0)
+	if log := s.Log("teleport.service"); strings.Contains(log, "migrated by a newer version") {
+		t.Errorf("1.0.0 was started on the database of 1.1.0:\n%s", log)
+	}
+	s.undone()
 }
 
 // serving waits until the agent that answers is of a version, whatever the host's

@@ -60,6 +60,19 @@ func (p Process) Inside(dir string) bool {
 // did, it did as what the folder held.
 func (p Process) CameFrom(dir string) bool { return strings.HasPrefix(p.Exe, dir+"/") }
 
+// executor is the program, beside its own, by which systemd 255 and later sets up a process.
+const executor = "systemd-executor"
+
+// Forked reports whether a process was forked by PID 1 for a unit and does not execute the unit's program as yet.
+func (f FS) Forked(p Process) bool {
+	first := f.Process(1)
+	if first == nil || p.Parent != 1 {
+		return false
+	}
+	exe, manager := strings.TrimSuffix(p.Exe, deleted), strings.TrimSuffix(first.Exe, deleted)
+	return exe == manager || exe == filepath.Join(filepath.Dir(manager), executor)
+}
+
 // Process returns nil for a process that is gone, or dead and not yet buried.
 func (f FS) Process(pid int) *Process {
 	stat, err := os.ReadFile(f.of(pid, "stat"))

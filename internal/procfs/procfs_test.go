@@ -215,3 +215,43 @@ func TestGroupsOf(t *testing.T) {
 		})
 	}
 }
+
+func TestAProcessIsForkedUntilItExecutesTheProgramOfItsUnit(t *testing.T) {
+	dir := t.TempDir()
+	f := FS{Proc: dir}
+	add := func(pid, parent int, exe string) Process {
+		t.Helper()
+		at := filepath.Join(dir, fmt.Sprint(pid))
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		stat := fmt.Sprintf("%d (x) S %d%s\n", pid, parent, strings.Repeat(" 0", 30))
+		if err := os.WriteFile(filepath.Join(at, "stat"), []byte(stat), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(filepath.Join(at, "exe"))
+		if err := os.Symlink(exe, filepath.Join(at, "exe")); err != nil {
+			t.Fatal(err)
+		}
+		p := f.Process(pid)
+		if p == nil {
+			t.Fatalf("process %d is not seen", pid)
+		}
+		return *p
+	}
+	const manager = "/usr/lib/systemd/systemd"
+	for _, first := range []string{manager, manager + deleted} {
+		add(1, 0, first)
+		for exe, want := range map[string]bool{
+			manager: true, manager + deleted: true, "/usr/lib/systemd/systemd-executor": true,
+			"/usr/lib/systemd/systemd-logind": false, "/usr/local/bin/teleport": false, "/bin/systemd-executor": false,
+		} {
+			if got := f.Forked(add(7, 1, exe)); got != want {
+				t.Errorf("PID 1 is %s: %s is forked: %v, want %v", first, exe, got, want)
+			}
+		}
+		if f.Forked(add(7, 5, manager)) {
+			t.Error("the manager of a user is no process that is being set up")
+		}
+	}
+}
