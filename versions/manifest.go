@@ -149,7 +149,7 @@ type verifier struct {
 	ctx              context.Context
 	record, programs *os.Root // two folders, or the same twice
 	listed           map[string]bool
-	changed          bool // presence found files that changed after the manifest was written
+	changed          []sum // files that changed after the manifest was written, as presence found them
 
 	mu     sync.Mutex
 	damage []string

@@ -24,16 +24,28 @@ func (t Tree) CheckPresent(ctx context.Context) error {
 // SeeWhole is CheckPresent for whoever may change the tree: files that changed and have their content all the same,
 // as after a restored backup or a change of labels, are not read again the next time.
 func (t Tree) SeeWhole(ctx context.Context) error {
-	changed := false
+	began, read := time.Now(), []string(nil)
 	err := t.compare(ctx, "look at", func(v *verifier, sums []sum) {
 		v.presence(sums)
-		changed = v.changed
+		for _, s := range v.changed {
+			read = append(read, filepath.Join(v.root(s.name).Name(), s.name))
+		}
 	})
-	if err == nil && changed {
-		_ = durable.Touch(filepath.Join(t.Dir, manifestName)) // else they are read again
+	if err != nil || len(read) == 0 {
+		return err
 	}
-	return err
+	_ = durable.Touch(filepath.Join(t.Dir, manifestName)) // else they are read again
+	for _, path := range read {
+		if info, err := os.Lstat(path); err == nil && changedAt(info).After(began.Add(-clockStep)) {
+			time.Sleep(clockStep)
+			_ = durable.Touch(path) // it changed while it was read, maybe after that
+		}
+	}
+	return nil
 }
+
+// clockStep is longer than the time in which the kernel's clock of files stands still.
+const clockStep = 20 * time.Millisecond
 
 // AgentChanged reports whether the agent's program was written, or its mode or owner changed, after the manifest was: its
 // content may be another.
@@ -65,7 +77,7 @@ func (v *verifier) presence(sums []sum) {
 			changed = append(changed, s)
 		}
 	}
-	if v.changed = len(changed) > 0; v.changed {
+	if v.changed = changed; len(changed) > 0 {
 		v.files(changed)
 	}
 }
