@@ -23,9 +23,13 @@ func makeWhole(ctx context.Context, i *Installer, to wanted, insists bool, insis
 		return err
 	}
 	log := i.Machine.Host.Log
-	if refused := i.Machine.CheckPair(ctx, to.Config, tree, i.Machine); tree.Dir != "" && failure.Is[*failure.RefusedError](refused) {
-		log.Warn("the active version is damaged, and stays so: an undoing goes back to the program that is there now", "error", refused)
-		return nil
+	if tree.Dir != "" {
+		if err := i.Machine.CheckPair(ctx, to.Config, tree, i.Machine); failure.Is[*failure.RefusedError](err) {
+			log.Warn("the active version is damaged, and stays so: an undoing goes back to the program that is there now", "error", err)
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("see whether the active version may be fetched again: %w; %s", err, transaction.StaysAsItIs(to.Config))
+		}
 	}
 	log.Warn("the active version is damaged; it is fetched again before the change", "version", active.Short(), "error", damage)
 	err = i.fetchAgain(ctx, wanted{Release: active, Config: to.Config, Spec: to.Config.Spec, Retried: to.Retried})

@@ -40,8 +40,12 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 		runs, ours := m.Host.Store.ReleaseOf(p.Exe)
 		return ours && runs.Version == active.Version && sameEdition(runs, active)
 	}
+	is, another := "", false
+	if ok {
+		is, another = exchanged(ctx, tree)
+	}
 	switch ran := slices.ContainsFunc(serving, isActive); {
-	case ran && (!ok || exchanged(ctx, tree) == ""):
+	case ran && !another:
 		return ownerByTables(ctx, m, sight, c) // between two crashes it serves, too
 	case !ran && len(serving) > 0:
 		_, ours := m.Host.Store.ReleaseOf(serving[0].Exe)
@@ -63,10 +67,10 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 		return owner{}, err
 	}
 	m.Host.Log.Warn("the database of today is not of the active version", "error", err)
-	if _, program := m.programInPlace(tree); program != "" {
-		return owner{another: true, version: versionOf(ctx, m.Host, program)}, nil
+	if _, program := m.programInPlace(tree); !another {
+		is = versionOf(ctx, m.Host, program)
 	}
-	return owner{another: true, version: exchanged(ctx, tree)}, nil
+	return owner{another: true, version: is}, nil
 }
 
 // ownerByTables is for a host on which no other program is seen. Somebody may have put back yesterday's updates.yaml and

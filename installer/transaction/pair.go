@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/backup"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -79,8 +81,11 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 		return
 	}
 	sight, err := m.Sight(ctx)
-	if err != nil || sight.State != state.AgentRunning || !sight.servesFrom(tree.ProgramsDir()) || exchanged(ctx, tree) != "" {
+	if err != nil || sight.State != state.AgentRunning || !sight.servesFrom(tree.ProgramsDir()) {
 		return // whoever needs systemd says that it cannot be reached
+	}
+	if _, another := exchanged(ctx, tree); another {
+		return // the tables may be that program's
 	}
 	if err := m.Host.CheckDatabaseThere(int(sight.MainPID), false); err != nil {
 		return // of another database; status says so
@@ -97,15 +102,16 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
 	noted := c.Status.ActiveSchema
 	place, program := m.programInPlace(tree)
-	if program != "" {
+	switch _, another := exchanged(ctx, tree); {
+	case another:
+		place, program = tree.Binary(host.AgentName), tree.Binary(host.AgentName)
+	case program == "":
+		return nil // nothing else would start by the link, or by the unit
+	default:
 		sight, err := seen.Sight(ctx)
 		if err != nil || sight.servesFrom(tree.ProgramsDir()) {
 			return err
 		}
-	} else if exchanged(ctx, tree) == "" {
-		return nil // nothing else would start by the link, or by the unit
-	} else {
-		place, program = tree.Binary(host.AgentName), tree.Binary(host.AgentName)
 	}
 	now, err := seen.Schema(ctx)
 	switch {
@@ -146,19 +152,22 @@ func (m *Machine) programInPlace(tree versions.Tree) (place, program string) {
 	return "", ""
 }
 
-// exchanged is the version of a program that somebody put in the place of a version's own one, in its folder; empty if there is
-// none. `cp` onto the agent's link writes through it, and the install script of a tarball does so. A program that cannot be
-// executed has run no agent, and changed no table.
-func exchanged(ctx context.Context, tree versions.Tree) string {
+// exchanged reports whether another program may be in the place of a version's own one, in its folder, and which version that is;
+// empty if it does not say. `cp` onto the agent's link writes through it, and the install script of a tarball does so. What cannot
+// be executed has run no agent, and changed no table; of a program that could not be asked nobody knows that.
+func exchanged(ctx context.Context, tree versions.Tree) (is string, another bool) {
 	program := tree.Binary(host.AgentName)
-	if !tree.AgentChanged() || trust.Path(program) != nil {
-		return ""
+	if !tree.AgentChanged() {
+		return "", false
+	}
+	if why, err := executable.Why(program); why != nil && err == nil {
+		return "", false
 	}
 	is, err := versions.ProgramVersion(ctx, program)
-	if err != nil || is == tree.Release.Version {
-		return ""
+	if err != nil {
+		return "", !errors.Is(err, unix.ENOEXEC)
 	}
-	return is
+	return is, is != tree.Release.Version
 }
 
 func orVersion(v string) string {

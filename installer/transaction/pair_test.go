@@ -132,32 +132,34 @@ func TestALinkThatLeadsElsewhereUnderTheAgentIsPutRightFirst(t *testing.T) {
 func TestAProgramThatWasCopiedThroughTheLinkIsThePair(t *testing.T) {
 	for name, c := range map[string]struct {
 		schema  int
-		answers string
+		program string
+		is      string
 		refused bool
 	}{
-		"another that migrated":         {2, "Teleport v1.5.0", true},
-		"another that changed no table": {1, "Teleport v1.5.0", false},
-		"the same, built again":         {2, "Teleport v1.0.0", false},
-		"no program":                    {2, "", false},
+		"another that migrated":         {2, "#!/bin/sh\necho Teleport v1.5.0\n", "1.5.0", true},
+		"another that changed no table": {1, "#!/bin/sh\necho Teleport v1.5.0\n", "", false},
+		"the same, built again":         {2, "#!/bin/sh\necho Teleport v1.0.0\n", "", false},
+		"no program":                    {2, "", "", false},
+		"one that does not answer":      {2, "#!/bin/sh\nkill -9 $$\n", "", true},
 	} {
 		m, tree := byHand(t, c.schema)
 		config, err := m.Host.Paths.LoadConfig()
 		must(t, err)
 		must(t, os.Remove(filepath.Join(m.Host.Paths.LinkDir, "teleport")))
 		must(t, m.Host.Repair(tree))
-		writeFile(t, tree.Binary("teleport"), "#!/bin/sh\necho "+c.answers+"\n")
+		writeFile(t, tree.Binary("teleport"), c.program)
 		m.main.dir = tree.ProgramsDir()
 		err = m.CheckPair(t.Context(), config, tree, m)
 		if failure.Is[*failure.RefusedError](err) != c.refused {
 			t.Errorf("%s: %v; want a refusal: %v", name, err, c.refused)
 		}
-		if c.refused && !strings.Contains(err.Error(), "teleport-update pin 1.5.0") {
+		if c.refused && !strings.Contains(err.Error(), "teleport-update pin "+orVersion(c.is)) {
 			t.Errorf("%s: the way out is not named: %v", name, err)
 		}
 		sight, err := m.Sight(t.Context())
 		must(t, err)
 		owner, err := m.databaseOwner(t.Context(), sight, config)
-		if must(t, err); owner.another != c.refused || c.refused && owner.version != "1.5.0" {
+		if must(t, err); owner.another != c.refused || owner.version != c.is {
 			t.Errorf("%s: the database is taken to be of %+v", name, owner)
 		}
 	}
