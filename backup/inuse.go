@@ -23,11 +23,16 @@ func (e *InUseError) Error() string {
 	if len(e.PIDs) == 0 {
 		return fmt.Sprintf("%s is locked by another process; the agent must be stopped", e.Path)
 	}
+	return fmt.Sprintf("%s is open in another process (%s); it must be stopped", e.Path, e.Who())
+}
+
+// Who names the processes, each by its PID and its program.
+func (e *InUseError) Who() string {
 	var who []string
 	for _, pid := range e.PIDs {
 		who = append(who, strings.TrimSpace(fmt.Sprintf("%d %s", pid, procfs.Host().Name(pid))))
 	}
-	return fmt.Sprintf("%s is open in another process (%s); it must be stopped", e.Path, strings.Join(who, ", "))
+	return strings.Join(who, ", ")
 }
 
 // checkUnused asks the kernel who has the files open. A lock would not tell: with a

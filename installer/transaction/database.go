@@ -138,8 +138,8 @@ func cannotBackUp(err error, path string, req Request) error {
 	fix := req.wayOut(exchange)
 	switch {
 	case errors.Is(err, backup.ErrLocked):
-		fix = req.wayOut(fmt.Sprintf("`fuser -v %s` names who has it open: wait for the end of that, or end it, then run the command "+
-			"again", path))
+		fix = req.wayOut(fmt.Sprintf("wait for the end of the process that holds the lock, or end it%s, then run the command again",
+			openIn(path)))
 	case backup.NotLooked(err):
 		fix = req.wayOut("remove the cause, then run the command again")
 	}
@@ -149,6 +149,20 @@ func cannotBackUp(err error, path string, req Request) error {
 		}
 	}
 	return failure.Unchanged("look at the agent's database: %w", err).To("%s", fix)
+}
+
+// openIn names the processes that have a database open, among them the agent's own; empty if none can be seen.
+func openIn(path string) string {
+	db, err := backup.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer db.Close()
+	used, ok := errors.AsType[*backup.InUseError](db.CheckUnused(nil))
+	if !ok || len(used.PIDs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (it is open in %s)", used.Who())
 }
 
 // remedies are for errors of the host, under which nothing is known of the database: nobody is to

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -349,7 +350,7 @@ func TestADatabaseThatCannotBeReadIsNotToBeMovedAway(t *testing.T) {
 	for errno, says := range map[error]string{
 		unix.EIO: "journalctl -k", unix.EROFS: "writable", unix.ENOSPC: "free some space", unix.EDQUOT: "free some space", unix.EACCES: "the right", unix.EPERM: "the right",
 		&backup.CorruptError{Path: "/x", Detail: "malformed"}: "move it away",
-		backup.ErrLocked:             "`fuser -v /x` names who has it open",
+		backup.ErrLocked:             "end of the process that holds the lock",
 		sqlite3.CANTOPEN:             "remove the cause",
 		errors.New("it is a folder"): "move it away",
 		sqlite3.IOERR:                "switch without a backup by `teleport-update update --now --skip-backup`",
@@ -363,5 +364,25 @@ func TestADatabaseThatCannotBeReadIsNotToBeMovedAway(t *testing.T) {
 		if err := cannotBackUp(fmt.Errorf("open it: %w", errno), "/x", Request{Kind: Update}); strings.Contains(err.Error(), "move it away") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// Who has a database open that stays locked is looked for, in the place of a command that the host may not have.
+func TestALockedDatabaseNamesWhoHasItOpen(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	holder := exec.Command("sh", "-c", "exec 3<>\"$1\"; echo; exec sleep 60", "sh", m.db)
+	out, err := holder.StdoutPipe()
+	must(t, err)
+	must(t, holder.Start())
+	defer holder.Wait()
+	defer holder.Process.Kill()
+	_, err = out.Read(make([]byte, 1))
+	must(t, err)
+	said := cannotBackUp(backup.ErrLocked, m.db, Request{Kind: Update}).Error()
+	if want := fmt.Sprintf("%d sleep", holder.Process.Pid); !strings.Contains(said, want) && !strings.Contains(said, fmt.Sprintf("%d sh", holder.Process.Pid)) {
+		t.Errorf("%s; want it to name %q", said, want)
+	}
+	if said := cannotBackUp(backup.ErrLocked, "/nonexistent", Request{Kind: Update}).Error(); !strings.Contains(said, "or end it, then run") {
+		t.Errorf("where nobody can be seen: %s", said)
 	}
 }
