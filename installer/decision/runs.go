@@ -56,9 +56,10 @@ func unitsLate(h *facts, f *finder) error {
 	}
 	files, err := h.LateDropIns(h)
 	for _, file := range files {
-		f.found(nil, fmt.Sprintf("%s is on a file system that is mounted after systemd has read its units at boot: the agent is started "+
-			"without it after the next boot. Move it to %s/%s.d, then `systemctl daemon-reload`", file, layout.ConfigDir,
-			filepath.Base(h.Paths().AgentUnit())))
+		dir := filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")
+		f.found(nil, fmt.Sprintf("%[1]s is on a file system that is mounted after systemd has read its units at boot: the agent is started "+
+			"without it after the next boot. `mkdir -p %[2]s && mv %[1]s %[2]s && systemctl daemon-reload` moves it to a folder that is there",
+			file, dir))
 	}
 	return err
 }

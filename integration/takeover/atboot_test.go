@@ -57,6 +57,7 @@ func apartHasItsAgentAfterABoot(t *testing.T, s *scene, mount string) {
 	s.Must(s.Path, "update", "--now")
 	s.RunsFrom(s.Executable("1.1.0"))
 	s.Must(s.Path, "verify")
+	movesLateDropIn(t, s, mount)
 	if got := s.Status().State; got != "idle" {
 		t.Errorf("status says %s", got)
 	}
@@ -160,5 +161,24 @@ func TestUnitsMoveToAFolderThatIsThereAtBoot(t *testing.T) {
 	s.Must(s.Path, "uninstall", "--yes")
 	if left := s.Must("find", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
 		t.Errorf("uninstall leaves %s", left)
+	}
+}
+
+// movesLateDropIn types what status says of an administrator's drop-in in a folder that is mounted after systemd has read its units.
+func movesLateDropIn(t *testing.T, s *scene, mount string) {
+	const late = "/usr/local/lib/systemd/system/teleport.service.d/50-own.conf"
+	if real := strings.TrimSpace(s.Must("readlink", "-f", "/usr/local/lib/systemd")); !strings.HasPrefix(real+"/", mount+"/") {
+		return
+	}
+	s.Must("sh", "-ec", `mkdir -p "${1%/*}"; printf '[Service]\nNice=5\n' >"$1"; systemctl daemon-reload`, "sh", late)
+	r := s.Status()
+	_, command, named := strings.Cut(r.Explanation, "`mkdir -p ")
+	command, _, ends := strings.Cut(command, "`")
+	if r.State != "needs_attention" || !named || !ends {
+		t.Fatalf("of a drop-in that the next boot does not find status says %s: %s", r.State, r.Explanation)
+	}
+	s.Must("sh", "-ec", "mkdir -p "+command)
+	if got := s.Show("teleport.service", "DropInPaths"); !strings.Contains(got, "/etc/systemd/system/teleport.service.d/50-own.conf") || strings.Contains(got, late) {
+		t.Errorf("systemd has the drop-ins %q", got)
 	}
 }
