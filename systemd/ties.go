@@ -12,6 +12,8 @@ type Ties struct {
 	RefusesStart bool // RefuseManualStart=, or a kind of unit that cannot be started
 	RefusesStop  bool // RefuseManualStop=
 
+	EndsHost string // the setting by which systemd ends the host once the unit is down, as "SuccessAction=reboot"; or empty
+
 	KillMode string // which processes a stop ends: "control-group", "mixed", "process", "none"
 	Lenient  bool   // SendSIGKILL=no: a process that ignores the stop outlives it
 
@@ -38,6 +40,7 @@ func parseTies(p properties) Ties {
 	t := Ties{
 		RefusesStart: denied(p, "CanStart"),
 		RefusesStop:  denied(p, "CanStop"),
+		EndsHost:     endsHost(p),
 		KillMode:     property[string](p, "KillMode"),
 		Lenient:      denied(p, "SendSIGKILL"),
 		Conditions:   append(parseConditions(p, "Conditions"), parseConditions(p, "Asserts")...),
@@ -69,6 +72,18 @@ func parseTies(p properties) Ties {
 		}
 	}
 	return t
+}
+
+// endsHost leaves out a failure that boots the host again: that is what somebody wants, and the recovery is at hand after it.
+func endsHost(p properties) string {
+	if action := property[string](p, "SuccessAction"); action != "" && action != "none" {
+		return "SuccessAction=" + action
+	}
+	action := property[string](p, "FailureAction")
+	if kind, _, _ := strings.Cut(action, "-"); kind == "poweroff" || kind == "halt" || kind == "exit" {
+		return "FailureAction=" + action
+	}
+	return ""
 }
 
 // denied reports whether a property is there and says no. Old versions of systemd lack some.

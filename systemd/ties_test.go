@@ -128,6 +128,14 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 			t.Errorf("%s: %t", name, got.Commands)
 		}
 	}
+	for settings, want := range map[[2]string]string{
+		{"none", "none"}: "", {"reboot", "none"}: "SuccessAction=reboot", {"exit-force", ""}: "SuccessAction=exit-force",
+		{"", "reboot-immediate"}: "", {"none", "poweroff-force"}: "FailureAction=poweroff-force", {"none", "exit"}: "FailureAction=exit",
+	} {
+		if got := parseTies(variants(map[string]any{"SuccessAction": settings[0], "FailureAction": settings[1]})); got.EndsHost != want {
+			t.Errorf("%q: %q ends the host, want %q", settings, got.EndsHost, want)
+		}
+	}
 	for settings, says := range map[*Ties]string{{KillMode: "mixed"}: "", {KillMode: "none"}: "KillMode=none", {KillMode: "control-group", Lenient: true}: "SendSIGKILL=no"} {
 		if settings.Sparing() != says || settings.SparesProcesses() != (says != "") {
 			t.Errorf("%+v: %q; want %q", settings, settings.Sparing(), says)

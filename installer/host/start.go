@@ -164,7 +164,13 @@ func (h *Host) unreachable(u systemd.Unit, database string) error {
 // stopped, as far as that shows without trying: each change may have to be undone, and that
 // takes a stop. Each error is a *failure.RefusedError.
 func (h *Host) CheckCanStop(u systemd.Unit) error {
-	if u.LoadState == "" || u.LoadState == "not-found" || !u.Ties.RefusesStop {
+	switch {
+	case u.LoadState == "" || u.LoadState == "not-found":
+		return nil
+	case u.Ties.EndsHost != "":
+		return failure.Refuse("systemd ends the host once %[1]s is down (%[2]s), and a version that is not healthy could not be undone: "+
+			"`systemctl cat %[1]s` shows where that is set; remove it", u.Name, u.Ties.EndsHost)
+	case !u.Ties.RefusesStop:
 		return nil
 	}
 	return failure.Refuse("systemd does not stop %[1]s when asked (RefuseManualStop=), "+

@@ -20,6 +20,7 @@ var unwilling = map[string]struct {
 	names string
 }{
 	"no stop":               {func(m *model) { m.ties.RefusesStop = true }, "RefuseManualStop="},
+	"an end of the host":    {func(m *model) { m.ties.EndsHost = "SuccessAction=poweroff" }, "SuccessAction=poweroff"},
 	"no start":              {func(m *model) { m.ties.RefusesStart = true }, "RefuseManualStart="},
 	"a unit that activates": {func(m *model) { m.blockers = []string{"cloud-final.service"} }, "cloud-final.service"},
 	"a unit that upholds it": {func(m *model) {

@@ -26,6 +26,8 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 	for _, c := range []struct{ name, dropIn, begin, end, says string }{
 		{"a refused stop", "[Unit]\nRefuseManualStop=yes\n", "true", "true", "RefuseManualStop="},
 		{"a refused start", "[Unit]\nRefuseManualStart=yes\n", "true", "true", "RefuseManualStart="},
+		{"a reboot after a stop", "[Unit]\nSuccessAction=reboot\n", "true", "true", "SuccessAction=reboot"},
+		{"a host that a failure ends", "[Unit]\nFailureAction=poweroff-force\n", "true", "true", "FailureAction=poweroff-force"},
 		{"a condition", "[Unit]\nConditionPathExists=/nowhere\n", "true", "true", "ConditionPathExists=/nowhere"},
 		{"an assertion", "[Unit]\nAssertPathExists=!/etc\n", "true", "true", "AssertPathExists=!/etc"},
 		{"a unit that activates", "[Unit]\nAfter=slow.service\n", "systemctl start --no-block slow", "systemctl stop slow", "slow.service"},
