@@ -43,6 +43,34 @@ func TestDataThatGoWithTheStop(t *testing.T) {
 	}
 }
 
+// The agent's data are on a file system that is empty after each boot. The host is booted in the middle of a transaction: there is
+// nothing to go back to but the program, and the version before makes its data anew.
+func TestDataThatGoWithABoot(t *testing.T) {
+	for name, c := range map[string]struct{ dropIn, tmpfiles string }{
+		"a runtime directory that stays until then": {"RuntimeDirectory=agent\nRuntimeDirectoryPreserve=yes", ""},
+		"a folder of systemd-tmpfiles":              {"", "d /run/agent 0700"},
+		"a folder that the agent makes":             {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  data_dir: /run/agent\n")
+			s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\n"+c.dropIn+"\n")
+			s.Write("/etc/tmpfiles.d/agent.conf", c.tmpfiles+"\n")
+			s.Must("systemd-tmpfiles", "--create", "agent.conf")
+			s.migratingTo("1.1.0")
+			s.cutInMidWatch("1.1.0")
+			s.Wants("1.0.0")
+			s.Tick()
+			s.Closed()
+			s.Serves("1.0.0")
+			s.Grows(1)
+			if got := s.Status().State; got != "idle" {
+				t.Errorf("status says %s", got)
+			}
+		})
+	}
+}
+
 // Sessions that the agent drains outlive a stop by the unit's own settings. A change that would have to wait for
 // them with the agent down is refused while it serves.
 func TestProcessesThatAStopLeavesAreSeenBefore(t *testing.T) {
