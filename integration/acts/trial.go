@@ -268,7 +268,8 @@ func (r *trial) unwatched() bool {
 }
 
 // notStarted are settings with which an agent that was restarted is down, and no failure.
-var notStarted = []string{"a condition does not hold", "a variable of systemd's is not there", "a condition does not hold that nobody has read"}
+var notStarted = []string{"a condition does not hold", "a variable of systemd's is not there", "a folder is no mount",
+	"a condition does not hold that nobody has read"}
 
 // keepDown are what people want so that a boot starts no agent.
 var keepDown = []string{"the agent is disabled", "the agent is masked", "presets disable everything"}
