@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -23,5 +24,29 @@ func TestHostUUIDIsReadAndNeverBelieved(t *testing.T) {
 	}
 	if got := testInstaller(t).finder().hostUUID(); got != "" {
 		t.Errorf("a host without an id has %q", got)
+	}
+}
+
+// With User= the whole data folder is that user's. The id is read all the same, and never through a link.
+func TestHostUUIDOfTheAgentsUserIsRead(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("files of another user take root")
+	}
+	const id, user = "11111111-2222-3333-4444-555555555555", 4242
+	i := testInstaller(t)
+	dir := i.Machine.Host.Paths.DataDir
+	file := filepath.Join(dir, "host_uuid")
+	writeFile(t, file, id+"\n")
+	for _, path := range []string{file, dir} {
+		must(t, os.Chown(path, user, user))
+		must(t, os.Chmod(path, 0o700))
+	}
+	if got := i.finder().hostUUID(); got != id {
+		t.Errorf("the id of a host whose agent has a user is %q", got)
+	}
+	must(t, os.Rename(file, file+".other"))
+	must(t, os.Symlink(file+".other", file))
+	if got := i.finder().hostUUID(); got != "" {
+		t.Errorf("a link of the agent's user is followed, to %q", got)
 	}
 }

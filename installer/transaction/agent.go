@@ -104,7 +104,7 @@ type Sight struct {
 	Main, Serving procfs.Process
 	// Group are all processes of the agent's control group.
 	Group []int
-	// Forked: the main process does not execute the program of the unit as yet, but systemd's own.
+	// Forked: the main process does not execute the program of the unit as yet, but systemd's own; Main is empty then.
 	Forked bool
 	// StopPending: a stop was asked for, and has not ended.
 	StopPending bool

@@ -39,7 +39,9 @@ func (a *realAgent) look(ctx context.Context) (Sight, error) {
 	}
 	s := Sight{Unit: u, State: StateOf(u)}
 	if p := procfs.Host().Process(int(u.MainPID)); p != nil {
-		s.Main, s.Forked = *p, procfs.Host().Forked(*p)
+		if s.Forked = procfs.Host().Forked(*p); !s.Forked {
+			s.Main = *p
+		}
 	}
 	if p := procfs.Host().Process(procfs.PIDFile(u.PIDFile)); p != nil {
 		s.Serving = *p
