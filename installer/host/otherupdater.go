@@ -151,9 +151,18 @@ func ReplacedTimers(files []state.LinkChange) (names []string) {
 	return names
 }
 
-// CheckPutBack says what keeps the agent of an updater that was replaced from being put
-// back.
+// CheckPutBack says what keeps the agent of before from being put back: a program that an updater had which was replaced is
+// gone, or somebody put a file in the place of a link, which would stay.
 func (h *Host) CheckPutBack(b Originals) error {
+	for _, c := range b.Links {
+		switch stays, err := staysInTheWay(c); {
+		case err != nil:
+			return failure.Unchanged("what was here before cannot be put back: %w", err)
+		case stays:
+			return failure.Unchanged("what was here before cannot be put back: somebody put a file in the place of the link %s", c.Path).
+				To("`mv %[1]s %[1]s.other` moves it away, then run the command again", c.Path).Refused()
+		}
+	}
 	if program := filepath.Join(h.Paths.LinkDir, AgentName); len(b.Replaced) > 0 && len(b.Packages) == 0 && !b.leaves(program) {
 		return failure.Unchanged("the agent that was here came with another updater, and what %s led to is gone", program).
 			To("`teleport-updater uninstall --keep-agent` leaves the agent as plain files")

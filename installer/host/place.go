@@ -77,9 +77,16 @@ func restore(path, saved, originalDir string) error {
 		if now, err := beforeOf(path); err != nil || now.Saved == saved {
 			return err
 		}
-		return fmt.Errorf("%s is not the updater's file; it stays", path)
+		return fmt.Errorf("%s is not the updater's file; it stays until somebody moves it away", path)
 	}
 	return durable.CloneFile(filepath.Join(originalDir, saved), path)
+}
+
+// staysInTheWay reports whether RevertLinks refuses to take a change back: a regular file stands there that is neither what stood
+// there before nor of the updater. What can be no program's place is an error.
+func staysInTheWay(c state.LinkChange) (bool, error) {
+	now, err := beforeOf(c.Path)
+	return now.Saved != "" && now.Saved != c.Before.Saved && now.Saved != c.PutBack, err
 }
 
 // takeBack makes path the link that it was before what was saved took its place.

@@ -62,7 +62,7 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	if first >= 0 && all[first].schema == now {
 		return d, nil
 	}
-	if err := checkLeaves(ctx, m, c, sight); err != nil {
+	if reads, err := checkLeaves(ctx, m, c, sight, program, now.Digest()); err != nil || reads {
 		return d, err
 	}
 	if first < 0 {
@@ -71,15 +71,25 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	return m.restoreFor(ctx, c, db, d, slices.DeleteFunc(all, func(b aBackup) bool { return b.schema != all[first].schema }))
 }
 
-// checkLeaves refuses to leave a database that is another's than the active version's, see ownerByTables: nobody knows who can read
-// it, and it would be kept as the active version's.
-func checkLeaves(ctx context.Context, m *Machine, c state.Config, sight Sight) error {
-	o, err := ownerByTables(ctx, m, sight, c)
-	if err != nil || !o.unlike {
-		return err
+// checkLeaves refuses to leave a database that is another's than the active version's, see databaseOwner: nobody knows who can read
+// it, and it would be kept as the active version's. It reports whether the agent of before is that other one, which reads its own.
+func checkLeaves(ctx context.Context, m *Machine, c state.Config, sight Sight, program, now string) (reads bool, err error) {
+	o, err := m.databaseOwner(ctx, sight, c)
+	switch {
+	case err != nil, !o.another, now == c.Status.ActiveSchema:
+		return false, err
+	case o.unlike:
+		return false, failure.Unchanged("going back to the agent that was here before is refused: %s", unlikeTables(c)).
+			To("%s; or %s", bringsBack(m, c), leaveAgent).Refused()
+	case o.version == "" && sight.State == state.AgentUnknown:
+		return false, nil // where systemd does not run, nobody knows more, see ownerByTables
 	}
-	return failure.Unchanged("going back to the agent that was here before is refused: %s", unlikeTables(c)).
-		To("%s; or %s", bringsBack(m, c), leaveAgent).Refused()
+	if before, err := versions.ProgramVersion(ctx, program); err == nil && before == o.version {
+		return true, nil
+	}
+	return false, failure.Unchanged("going back to the agent that was here before is refused: %s is in the place of version %s, and may "+
+		"have changed the agent's database", namedVersion(o.version), c.Active().Short()).
+		To("`teleport-update pin %s` takes that over, then run the command again", orVersion(o.version)).Refused()
 }
 
 // restoreFor plans to restore the newest valid one of backups that the agent of before can read.

@@ -216,3 +216,47 @@ func TestAnUninstallKeepsTheNewestBackupOfASchema(t *testing.T) {
 		})
 	}
 }
+
+// Somebody put another program in the place of the active version, and restarted the agent: the agent of before is not started on
+// what that one made of the database, and it is not kept as the active version's.
+func TestAnUninstallIsRefusedUnderAProgramOfSomebodyElse(t *testing.T) {
+	places := map[string]func(t *testing.T, m *model, link string){
+		"a link": func(t *testing.T, m *model, link string) {
+			program := filepath.Join(t.TempDir(), "teleport")
+			writeFile(t, program, "1.5.0")
+			must(t, os.Symlink(program, link))
+		},
+		"a file": func(t *testing.T, _ *model, link string) { writeFile(t, link, "1.5.0") },
+	}
+	for name, put := range places {
+		for about, prepare := range map[string]func(*testing.T, *model){
+			"with a backup":    func(*testing.T, *model) {},
+			"without a backup": func(t *testing.T, m *model) { must(t, os.RemoveAll(filepath.Join(m.Host.Paths.Original(), "backup"))) },
+			"no table changed": func(_ *testing.T, m *model) { m.versions["1.5.0"] = two(holds) },
+		} {
+			t.Run(name+", "+about, func(t *testing.T) {
+				m := migrated(t)
+				m.versions["1.5.0"] = behaviour{schema: 3, fate: holds}
+				prepare(t, m)
+				link := filepath.Join(m.Host.Paths.LinkDir, "teleport")
+				must(t, os.Remove(link))
+				put(t, m, link)
+				must(t, m.restartUnit())
+				serves := m.main
+				err, _ := m.leave(state.Uninstall{})
+				if about == "no table changed" && name == "a link" {
+					if err != nil {
+						t.Errorf("it ends with %v", err)
+					}
+					return
+				}
+				if !failure.Is[*failure.RefusedError](err) || m.main != serves || host.Exists(m.Host.Paths.Journal()) {
+					t.Errorf("it ends with %v; the agent is %+v", err, m.main)
+				}
+				if _, err := os.Stat(m.Host.Paths.KeptBackups()); err == nil {
+					t.Errorf("a backup is kept, of %v", m.keptSchemas())
+				}
+			})
+		}
+	}
+}

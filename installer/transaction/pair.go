@@ -122,16 +122,12 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 		return nil
 	}
 	runs, err := versions.ProgramVersion(ctx, program)
-	which := "version " + runs
-	if err != nil {
-		which = "a program that names no version"
-	}
 	if noted == "" && (err != nil || version.Compare(runs, tree.Release.Version) <= 0) {
 		return nil // nothing was noted, and no newer version was there to change the tables
 	}
 	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database may have other tables since: "+
 		"link, unit and program stay as they are, for version %s may not be able to start on it",
-		which, place, tree.Release.Short()).
+		namedVersion(runs), place, tree.Release.Short()).
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
 }
 
@@ -168,6 +164,13 @@ func exchanged(ctx context.Context, tree versions.Tree) (is string, another bool
 		return "", !errors.Is(err, unix.ENOEXEC)
 	}
 	return is, is != tree.Release.Version
+}
+
+func namedVersion(v string) string {
+	if v == "" {
+		return "a program that names no version"
+	}
+	return "version " + v
 }
 
 func orVersion(v string) string {
