@@ -22,9 +22,7 @@ import (
 // is fetched, so that nothing is fetched in vain, and again, with the last word,
 // by the transaction: see Preflight.
 func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config, req Request) (state.Database, error) {
-	from, to := req.From.Version, req.To.Release
-	back := from != "" && version.Compare(to.Version, from) < 0
-	d := state.Database{Plan: state.KeepDatabase, Stop: back || from == "" && req.Force}
+	d := state.Database{Plan: state.KeepDatabase}
 	var err error
 	if d.Path, err = m.Host.Database(); err != nil {
 		return d, failure.Unchanged("find the agent's database: %w", err).To("repair the file")
@@ -40,11 +38,13 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 		// The backup that the active version was left with stays.
 		d.Dir, d.Foreign = m.keptDir("found"), true
 	}
+	from, to := cmp.Or(owner.version, req.From.Version), req.To.Release // what runs, whatever updates.yaml names
+	back := from != "" && version.Compare(to.Version, from) < 0
 	itsOwn := owner.has(ctx, m, to)
 	if err := owner.checkBack(m, c, req, itsOwn); err != nil {
 		return d, err
 	}
-	d.Stop = d.Stop && !itsOwn
+	d.Stop = (back || from == "" && req.Force) && !itsOwn
 	if d.Absent = losesData(sight, d.Path); d.Absent {
 		return d, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"teleport-update/backup"
 	"teleport-update/installer/host"
@@ -145,6 +146,36 @@ func TestAVersionInstalledByHandKeepsItsDatabase(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Whether a change goes back is a matter of the version that runs: updates.yaml may name an older or a newer one. Back from it takes
+// a backup of the version to go to.
+func TestAChangeGoesBackFromTheVersionThatRuns(t *testing.T) {
+	for _, tc := range []struct {
+		runs, to string
+		left     bool // a valid backup of the version to go to
+		plan     state.DatabasePlan
+		refused  bool
+	}{
+		{"1.3.0", "1.2.0", false, "", true},
+		{"1.3.0", "1.2.0", true, state.RestoreDatabase, false},
+		{"1.3.0", "1.4.0", false, state.BackupDatabase, false},
+		{"1.0.0", "1.0.5", false, state.BackupDatabase, false},
+		{"1.1.0", "1.0.5", false, "", true},
+		{"1.1.0", "1.2.0", false, state.BackupDatabase, false},
+	} {
+		h := newDatabaseHost(t)
+		h.keeps("1.1.0")
+		if tc.left {
+			h.left(tc.to, time.Hour)
+		}
+		sight := Sight{State: state.AgentRunning, Main: procfs.Process{ID: procfs.ID{PID: 1 << 30}, Exe: filepath.Join(h.Host.Paths.Versions(), tc.runs, "bin", "teleport")}}
+		req := Request{Kind: Update, From: h.config.Active(), To: state.Tree{Release: version.Release{Version: tc.to, Edition: version.OSS}}}
+		d, err := h.planDatabase(t.Context(), sight, h.config, req)
+		if failure.Is[*failure.RefusedError](err) != tc.refused || !tc.refused && (err != nil || d.Plan != tc.plan) {
+			t.Errorf("%s runs, to %s: %+v, %v", tc.runs, tc.to, d, err)
+		}
 	}
 }
 
