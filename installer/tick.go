@@ -237,6 +237,7 @@ func (t *tick) observe(ctx context.Context) {
 		}
 		if healthy {
 			t.prove(ctx, c)
+			t.recordTables(ctx, c, sight)
 		}
 		return
 	}

@@ -27,7 +27,7 @@ func (t *Ticks) follow(c Clock) {
 		t.Booted = booted
 	}
 	latest := c.Now.Add(clockSlack)
-	for _, at := range []*time.Time{&t.Ended, &t.Good} {
+	for _, at := range []*time.Time{&t.Ended, &t.Good, &t.Tables} {
 		if at.After(latest) {
 			*at = time.Time{}
 		}

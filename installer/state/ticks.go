@@ -33,6 +33,8 @@ type Ticks struct {
 	Error string    `json:"error,omitempty"`
 	// Good is when a command last ended well that a person gave, or a run of the timer.
 	Good time.Time `json:"good,omitzero"`
+	// Tables is when the tables of a healthy agent's database were last looked at.
+	Tables time.Time `json:"tables,omitzero"`
 	// Waiting is the run that waits for the end of its jitter.
 	Waiting *Waiting `json:"waiting,omitempty"`
 }
