@@ -33,6 +33,8 @@ type Status struct {
 	// Returned is the version that this host came to and left for the one before within
 	// an hour: servers behind one name may disagree.
 	Returned *Returned `yaml:"returned,omitempty"`
+	// Earlier are the versions that this host left of late.
+	Earlier []Earlier `yaml:"earlier,omitempty"`
 	// Left is the version that the timer's run left because it crashed again and again:
 	// that is done once for a version.
 	Left *Left `yaml:"left,omitempty"`
