@@ -48,12 +48,25 @@ func parseConditions(p properties, name string) (found []Condition) {
 	return found
 }
 
-// Unmet returns the conditions that do not hold now, so that systemd would not start the unit.
-// What they say of the last start is nothing to go by.
+// Unmet returns the conditions that do not hold now, so that systemd would not start the unit. systemd judges Condition…= and
+// Assert…= apart: a trigger of one kind does not satisfy the other kind. The results of the last start do not count.
 func (t Ties) Unmet(ctx context.Context) []Condition {
-	var unmet, triggers []Condition
-	triggered := false
+	var conditions, asserts []Condition
 	for _, c := range t.Conditions {
+		if strings.HasPrefix(c.Type, "Assert") {
+			asserts = append(asserts, c)
+		} else {
+			conditions = append(conditions, c)
+		}
+	}
+	return append(unmetOf(ctx, conditions), unmetOf(ctx, asserts)...)
+}
+
+// unmetOf is Unmet for the conditions of one kind.
+func unmetOf(ctx context.Context, all []Condition) (unmet []Condition) {
+	var triggers []Condition
+	triggered := false
+	for _, c := range all {
 		holds, known := c.holds(ctx)
 		switch {
 		case c.Trigger && (holds || !known):

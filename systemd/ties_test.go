@@ -77,10 +77,14 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 	}
 	unknown := Condition{Type: "ConditionCapability", Parameter: "CAP_SYS_ADMIN"}
 	no, yes := Condition{Type: "ConditionPathExists", Trigger: true, Parameter: gone}, Condition{Type: "ConditionPathExists", Trigger: true, Parameter: file}
+	// systemd judges the two kinds apart: a trigger of one kind satisfies none of the other.
+	assertNo, assertYes := no, yes
+	assertNo.Type, assertYes.Type = "AssertPathExists", "AssertPathExists"
 	for _, c := range []struct {
 		all   []Condition
 		unmet int
-	}{{[]Condition{unknown}, 0}, {[]Condition{no, yes}, 0}, {[]Condition{no, no}, 2}, {[]Condition{no, unknown}, 1}} {
+	}{{[]Condition{unknown}, 0}, {[]Condition{no, yes}, 0}, {[]Condition{no, no}, 2}, {[]Condition{no, unknown}, 1},
+		{[]Condition{no, assertYes}, 1}, {[]Condition{yes, assertNo}, 1}, {[]Condition{no, assertNo}, 2}, {[]Condition{no, assertNo, yes, assertYes}, 0}} {
 		if unmet := (Ties{Conditions: c.all}).Unmet(t.Context()); len(unmet) != c.unmet {
 			t.Errorf("%v: unmet %v; want %d", c.all, unmet, c.unmet)
 		}
