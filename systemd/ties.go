@@ -74,18 +74,6 @@ func parseTies(p properties) Ties {
 	return t
 }
 
-// endsHost leaves out a failure that boots the host again: that is what somebody wants, and the recovery is at hand after it.
-func endsHost(p properties) string {
-	if action := property[string](p, "SuccessAction"); action != "" && action != "none" {
-		return "SuccessAction=" + action
-	}
-	action := property[string](p, "FailureAction")
-	if kind, _, _ := strings.Cut(action, "-"); kind == "poweroff" || kind == "halt" || kind == "exit" {
-		return "FailureAction=" + action
-	}
-	return ""
-}
-
 // denied reports whether a property is there and says no. Old versions of systemd lack some.
 func denied(p properties, name string) bool {
 	yes, there := p[name].Value().(bool)

@@ -140,6 +140,29 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 			t.Errorf("%q: %q ends the host, want %q", settings, got.EndsHost, want)
 		}
 	}
+	for name, tc := range map[string]struct {
+		unit map[string]any
+		want string
+	}{
+		"a start limit":             {map[string]any{"StartLimitAction": "poweroff"}, "StartLimitAction=poweroff"},
+		"a start limit that boots":  {map[string]any{"StartLimitAction": "reboot-force"}, ""},
+		"a start limit, softly":     {map[string]any{"StartLimitAction": "soft-reboot"}, ""},
+		"a job that takes long":     {map[string]any{"JobTimeoutAction": "halt", "JobTimeoutUSec": uint64(1e9)}, "JobTimeoutAction=halt"},
+		"a job that runs long":      {map[string]any{"JobTimeoutAction": "exit-force", "JobRunningTimeoutUSec": uint64(1e9)}, "JobTimeoutAction=exit-force"},
+		"a job without a limit":     {map[string]any{"JobTimeoutAction": "halt", "JobTimeoutUSec": ^uint64(0), "JobRunningTimeoutUSec": ^uint64(0)}, ""},
+		"a target after a stop":     {map[string]any{"OnSuccess": []string{"a.service", "poweroff.target"}}, "OnSuccess=poweroff.target"},
+		"a boot after a stop":       {map[string]any{"OnSuccess": []string{"soft-reboot.target"}}, "OnSuccess=soft-reboot.target"},
+		"a service after a stop":    {map[string]any{"OnSuccess": []string{"systemd-kexec.service"}}, "OnSuccess=systemd-kexec.service"},
+		"a target after a failure":  {map[string]any{"OnFailure": []string{"halt.target"}}, "OnFailure=halt.target"},
+		"a service after a failure": {map[string]any{"OnFailure": []string{"systemd-exit.service"}}, "OnFailure=systemd-exit.service"},
+		"a boot after a failure":    {map[string]any{"OnFailure": []string{"reboot.target", "systemd-reboot.service"}}, ""},
+		"others after both": {map[string]any{"OnSuccess": []string{"mail.service", "multi-user.target", "halt.service", "systemd-halt.timer"},
+			"OnFailure": []string{"alarm@teleport.service"}}, ""},
+	} {
+		if got := parseTies(variants(tc.unit)); got.EndsHost != tc.want {
+			t.Errorf("%s: %q ends the host, want %q", name, got.EndsHost, tc.want)
+		}
+	}
 	for settings, says := range map[*Ties]string{{KillMode: "mixed"}: "", {KillMode: "none"}: "KillMode=none", {KillMode: "control-group", Lenient: true}: "SendSIGKILL=no"} {
 		if settings.Sparing() != says || settings.SparesProcesses() != (says != "") {
 			t.Errorf("%+v: %q; want %q", settings, settings.Sparing(), says)
