@@ -2,18 +2,69 @@
 package executable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"teleport-update/internal/regular"
 	"teleport-update/internal/space"
 )
 
-// Why says why a program cannot be executed; err is why that cannot be told.
+// mostInterpreters is how many scripts the kernel follows from interpreter to interpreter (execve(2)).
+const mostInterpreters = 4
+
+// firstLine is how much of a script the kernel reads for its interpreter, in bytes.
+const firstLine = 256
+
+// Why says why a program cannot be executed; err is why that cannot be told. The interpreter of a script has to be executable, too.
 func Why(path string) (why, err error) {
+	why, err = whyFile(path)
+	program := path
+	for n := 0; why == nil && err == nil && n < mostInterpreters; n++ {
+		interpreter := Interpreter(program)
+		if interpreter == "" {
+			return nil, nil
+		}
+		program = interpreter
+		if why, err = whyFile(program); why != nil {
+			why = fmt.Errorf("%s cannot be executed by its interpreter %q: %w", path, program, why)
+		}
+	}
+	return why, err
+}
+
+// Interpreter is the program that executes a script, by the script's first line ("#!/bin/sh"). It is empty if the file is no script
+// or cannot be read, and for a path that is relative to the folder of whoever executes the script.
+func Interpreter(path string) string {
+	f, _, err := regular.Open(path, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, err := io.ReadAll(io.LimitReader(f, firstLine))
+	rest, isScript := bytes.CutPrefix(line, []byte("#!"))
+	if err != nil || !isScript {
+		return ""
+	}
+	rest, _, _ = bytes.Cut(rest, []byte("\n"))
+	rest = bytes.TrimLeft(rest, " \t")
+	if end := bytes.IndexAny(rest, " \t\x00"); end >= 0 { // a carriage return is part of the name
+		rest = rest[:end]
+	}
+	if !filepath.IsAbs(string(rest)) {
+		return ""
+	}
+	return string(rest)
+}
+
+// whyFile is Why without a look into the file.
+func whyFile(path string) (why, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
