@@ -25,6 +25,7 @@ type Startup struct {
 	Services     []string
 	made, mounts []string
 	inputs       inputs // files and folders that settings name and that have to be there
+	programs     inputs // of commands whose failure ends the start
 }
 
 // least are the values of limits below which this program does not come to its end, with any work.
@@ -50,7 +51,7 @@ const leastTime = 1_000_000
 func parseStartup(p properties) Startup {
 	s := Startup{made: madeFor(p), Before: commandsBefore(p)}
 	s.mounts, s.Services = startedBefore(p)
-	s.inputs = parseInputs(p, s.made)
+	s.inputs, s.programs = parseInputs(p, s.made), parsePrograms(p, s.made)
 	if group := property[string](p, "Group"); group != "" && !property[bool](p, "DynamicUser") {
 		s.Groups = append(s.Groups, "Group="+group)
 	}
@@ -163,8 +164,10 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 			return "EnvironmentFile=" + pattern
 		}
 	}
-	if setting := s.missingInput(); setting != "" {
-		return setting
+	for _, look := range []func() string{s.missingInput, s.brokenProgram} {
+		if setting := look(); setting != "" {
+			return setting
+		}
 	}
 	if len(s.TooLow) > 0 {
 		return s.TooLow[0]
@@ -222,116 +225,4 @@ func (s Startup) isToBeMounted(path string) bool {
 func related(a, b string) bool {
 	a, b = filepath.Clean(a)+"/", filepath.Clean(b)+"/"
 	return a == "//" || b == "//" || strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
-}
-
-// input is a file or folder that a setting names, and without which systemd starts none of a unit's processes.
-type input struct{ path, setting string }
-
-// inputs collects them without what systemd makes for the unit itself.
-type inputs []input
-
-func (all *inputs) add(path, setting string, made []string) {
-	brought := slices.ContainsFunc(made, func(m string) bool { return related(m, path) })
-	if filepath.IsAbs(path) && !brought {
-		*all = append(*all, input{filepath.Clean(path), setting + path})
-	}
-}
-
-// parseInputs leaves out what a command with full privileges may make, which runs before all else and without the unit's view of
-// files ("ExecStartPre=+…"). made is what systemd makes or mounts for the unit.
-func parseInputs(p properties, made []string) (all inputs) {
-	for _, name := range beforeStart {
-		for _, fields := range property[[][]any](p, name) {
-			if len(fields) > 2 && fields[2] == false {
-				all.add(text(fields, 0), name+"=", made)
-			}
-		}
-	}
-	if hasPrivileged(p) {
-		return all
-	}
-	for _, path := range neededPaths(p) {
-		all.add(path.path, path.setting, made)
-	}
-	all.addSources(p, foldersFor(p))
-	return all
-}
-
-// addSources adds what is looked for outside of the unit's view, and bound or copied into it.
-func (all *inputs) addSources(p properties, made []string) {
-	for _, name := range []string{"BindPaths", "BindReadOnlyPaths"} {
-		for _, fields := range property[[][]any](p, name) {
-			if len(fields) > 2 && fields[2] == false {
-				all.add(text(fields, 0), name+"=", made)
-			}
-		}
-	}
-	for _, name := range []string{"NetworkNamespacePath", "IPCNamespacePath"} {
-		all.add(property[string](p, name), name+"=", made)
-	}
-	for _, name := range []string{"LoadCredential", "LoadCredentialEncrypted"} {
-		for _, fields := range property[[][]any](p, name) {
-			if id := text(fields, 0); !hasDefault(p, id) {
-				all.add(text(fields, 1), name+"="+id+":", made)
-			}
-		}
-	}
-}
-
-// neededPaths are those over which systemd puts what a setting says. It leaves out a path for which one above it says the same, or
-// hides it.
-func neededPaths(p properties) (all []input) {
-	for _, kind := range overPaths {
-		for _, path := range property[[]string](p, kind.name) {
-			bare := strings.TrimLeft(path, "-+")
-			if strings.Contains(strings.TrimSuffix(path, bare), "-") {
-				continue // it may be missing
-			}
-			covered := slices.ContainsFunc(parseView(p).Veils, func(v Veil) bool {
-				same, hidden := v.Of == kind.of && v.Lifted == kind.lifted, v.Of == Seeing && !v.Lifted
-				return (same || hidden) && strings.HasPrefix(filepath.Clean(bare), strings.TrimSuffix(v.Path, "/")+"/")
-			})
-			if !covered {
-				all = append(all, input{bare, kind.name + "="})
-			}
-		}
-	}
-	return all
-}
-
-// hasPrivileged reports whether a command before the start has full privileges.
-func hasPrivileged(p properties) bool {
-	return slices.ContainsFunc(beforeStart, func(name string) bool {
-		return slices.ContainsFunc(property[[][]any](p, name+"Ex"), func(fields []any) bool {
-			if len(fields) < 3 {
-				return false
-			}
-			flags, _ := fields[2].([]string)
-			return slices.Contains(flags, "privileged")
-		})
-	})
-}
-
-// hasDefault reports whether a credential has a value where its file is missing.
-func hasDefault(p properties, id string) bool {
-	return slices.ContainsFunc([]string{"SetCredential", "SetCredentialEncrypted"}, func(name string) bool {
-		return slices.ContainsFunc(property[[][]any](p, name), func(fields []any) bool { return text(fields, 0) == id })
-	})
-}
-
-// missingInput is the setting of an input that is not there, and that nobody brings; empty if none shows. A file system that does not
-// answer says nothing.
-func (s Startup) missingInput() string {
-	if len(s.inputs) == 0 {
-		return ""
-	}
-	setting, _ := within(func() (string, error) {
-		for _, in := range s.inputs {
-			if _, err := os.Stat(in.path); os.IsNotExist(err) && !s.brings(in.path) {
-				return in.setting, nil
-			}
-		}
-		return "", nil
-	})
-	return setting
 }

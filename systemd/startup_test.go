@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -78,6 +79,12 @@ func TestWhatAStartNeedsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	gone := filepath.Join(dir, "gone")
 	bind := func(from, to string, ignored bool) [][]any { return [][]any{{from, to, ignored, uint64(0)}} }
+	closed, script := filepath.Join(dir, "closed"), filepath.Join(dir, "script")
+	for path, mode := range map[string]os.FileMode{closed: 0o644, script: 0o755} {
+		if err := os.WriteFile(path, []byte("#!"+gone+"/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before := func(program string, ignored bool) [][]any { return [][]any{{program, []string{program}, ignored}} }
 	credential := func(path string) [][]any { return [][]any{{"token", path}} }
 	privileged := [][]any{{"/bin/sh", []string{"/bin/sh"}, []string{"privileged"}}}
@@ -105,11 +112,22 @@ func TestWhatAStartNeedsOfFiles(t *testing.T) {
 		"a credential of the system":   {map[string]any{"LoadCredential": credential("token")}, ""},
 		"a credential with a default": {map[string]any{"LoadCredential": credential(gone),
 			"SetCredential": [][]any{{"token", []byte("x")}}}, ""},
-		"a network":             {map[string]any{"NetworkNamespacePath": gone}, "NetworkNamespacePath=" + gone},
-		"a command":             {map[string]any{"ExecStartPre": before(gone, false)}, "ExecStartPre=" + gone},
-		"a command that skips":  {map[string]any{"ExecCondition": before(gone, false)}, "ExecCondition=" + gone},
-		"a command that may be": {map[string]any{"ExecStartPre": before(gone, true)}, ""},
-		"a command by its name": {map[string]any{"ExecStartPre": before("gone", false)}, ""},
+		"a network":                               {map[string]any{"NetworkNamespacePath": gone}, "NetworkNamespacePath=" + gone},
+		"a command":                               {map[string]any{"ExecStartPre": before(gone, false)}, "ExecStartPre=" + gone},
+		"a command that skips":                    {map[string]any{"ExecCondition": before(gone, false)}, "ExecCondition=" + gone},
+		"a command that may be":                   {map[string]any{"ExecStartPre": before(gone, true)}, ""},
+		"a command by its name":                   {map[string]any{"ExecStartPre": before("gone", false)}, ""},
+		"a command that may not be executed":      {map[string]any{"ExecStartPre": before(closed, false)}, "ExecStartPre=" + closed},
+		"a condition that may not be executed":    {map[string]any{"ExecCondition": before(closed, false)}, "ExecCondition=" + closed},
+		"a command afterwards":                    {map[string]any{"ExecStartPost": before(gone, false)}, "ExecStartPost=" + gone},
+		"a script without its interpreter":        {map[string]any{"ExecStartPost": before(script, false)}, "ExecStartPost=" + script},
+		"a command afterwards that may fail":      {map[string]any{"ExecStartPost": before(closed, true)}, ""},
+		"a command afterwards that can be":        {map[string]any{"ExecStartPost": before("/bin/sh", false)}, ""},
+		"a command afterwards that is made first": {map[string]any{"ExecStartPost": before(gone, false), "ExecStartPreEx": privileged}, ""},
+		"an interpreter that is bound": {map[string]any{"ExecStartPre": before(script, false),
+			"BindPaths": bind("/usr", gone, false)}, ""},
+		"a command that a service brings": {map[string]any{"ExecStartPre": before(closed, false), "Wants": []string{"a.service"},
+			"After": []string{"a.service"}}, ""},
 	} {
 		s := parseStartup(variants(tc.unit))
 		if got := s.PreventsStart(t.Context()); got != tc.want {

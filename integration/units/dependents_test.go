@@ -54,6 +54,11 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 		{"data that are read-only", "[Service]\nReadOnlyPaths=/var/lib/teleport\n", "true", "true", "ReadOnlyPaths=/var/lib/teleport"},
 		{"another folder over the data", "[Service]\nBindPaths=/srv:/var/lib/teleport\n", "true", "true", "BindPaths=/srv:/var/lib/teleport"},
 		{"another root", "[Service]\nRootDirectory=/srv\n", "true", "true", "RootDirectory=/srv"},
+		{"a command of mode 644", "[Service]\nExecStartPre=/srv/hook\n", "echo '#!/bin/sh' >/srv/hook", "rm /srv/hook", "ExecStartPre=/srv/hook"},
+		{"a condition of mode 644", "[Service]\nExecCondition=/srv/hook\n", "echo '#!/bin/sh' >/srv/hook", "rm /srv/hook", "ExecCondition=/srv/hook"},
+		{"a command without its interpreter", "[Service]\nExecStartPre=/srv/hook\n", "echo '#!/srv/sh' >/srv/hook; chmod 755 /srv/hook",
+			"rm /srv/hook", "ExecStartPre=/srv/hook"},
+		{"a command afterwards that is missing", "[Service]\nExecStartPost=/srv/hook\n", "true", "true", "ExecStartPost=/srv/hook"},
 	} {
 		s.Write(dropIn, c.dropIn)
 		s.Must("systemctl", "daemon-reload")
