@@ -4,24 +4,33 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a start would fail for is seen; what systemd makes, what other units may bring, and what may be missing is none of that.
 func TestWhatPreventsAStartByItsUnit(t *testing.T) {
 	dir := t.TempDir()
 	gone := filepath.Join(dir, "gone")
+	online := onlineCPU(t)
 	bringsAny := map[string]any{"Requires": []string{"secrets.service"}, "After": []string{"secrets.service"}}
 	bringsOther := map[string]any{"Wants": []string{"network-online.target", "late.service"}, "After": []string{"network-online.target"}}
 	for name, tc := range map[string]struct {
 		unit, more  map[string]any
 		start, ends string
 	}{
-		"nothing":              {},
-		"a group":              {unit: map[string]any{"Group": "no-such-group"}, start: "Group=no-such-group"},
-		"root's group":         {unit: map[string]any{"Group": "root", "SupplementaryGroups": []string{"root"}}},
-		"a group by number":    {unit: map[string]any{"Group": "54321"}},
-		"a group that is made": {unit: map[string]any{"Group": "no-such-group", "DynamicUser": true}},
+		"nothing":                          {},
+		"a group":                          {unit: map[string]any{"Group": "no-such-group"}, start: "Group=no-such-group"},
+		"a CPU that is not there":          {unit: map[string]any{"CPUAffinity": mask(9001)}, start: "CPUAffinity=9001"},
+		"several CPUs that are not there":  {unit: map[string]any{"CPUAffinity": mask(9001, 9007)}, start: "CPUAffinity=9001 9007"},
+		"a CPU that is there, and another": {unit: map[string]any{"CPUAffinity": mask(online, 9001)}},
+		"CPUs of memory":                   {unit: map[string]any{"CPUAffinity": mask(9001), "CPUAffinityFromNUMA": true}},
+		"no CPU at all":                    {unit: map[string]any{"CPUAffinity": []byte{}}},
+		"root's group":                     {unit: map[string]any{"Group": "root", "SupplementaryGroups": []string{"root"}}},
+		"a group by number":                {unit: map[string]any{"Group": "54321"}},
+		"a group that is made":             {unit: map[string]any{"Group": "no-such-group", "DynamicUser": true}},
 		"another group": {unit: map[string]any{"SupplementaryGroups": []string{"root", "no-such-group"}, "DynamicUser": true},
 			start: "SupplementaryGroups=no-such-group"},
 		"a folder":                     {unit: map[string]any{"WorkingDirectory": gone}, start: "WorkingDirectory=" + gone},
@@ -132,6 +141,44 @@ func TestWhatAStartNeedsOfFiles(t *testing.T) {
 		s := parseStartup(variants(tc.unit))
 		if got := s.PreventsStart(t.Context()); got != tc.want {
 			t.Errorf("%s: %q keeps it from starting; want %q", name, got, tc.want)
+		}
+	}
+}
+
+// mask is CPUAffinity= as systemd has it.
+func mask(cpus ...int) []byte {
+	bits := make([]byte, (slices.Max(cpus)+8)/8)
+	for _, cpu := range cpus {
+		bits[cpu/8] |= 1 << (cpu % 8)
+	}
+	return bits
+}
+
+// onlineCPU is a CPU on which this test may run.
+func onlineCPU(t *testing.T) int {
+	t.Helper()
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := range 8 * len(set) {
+		if set.IsSet(cpu) {
+			return cpu
+		}
+	}
+	t.Fatal("this test may run on no CPU")
+	return 0
+}
+
+func TestCPUsAreReadAsTheKernelWritesThem(t *testing.T) {
+	for text, want := range map[string][]int{"0\n": {0}, "0-3\n": {0, 1, 2, 3}, "0-1,4,6-7\n": {0, 1, 4, 6, 7}} {
+		if got, err := cpuList(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "0-", "0,,1"} {
+		if got, err := cpuList(text); err == nil {
+			t.Errorf("%q: %v", text, got)
 		}
 	}
 }

@@ -59,6 +59,7 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 		{"a command without its interpreter", "[Service]\nExecStartPre=/srv/hook\n", "echo '#!/srv/sh' >/srv/hook; chmod 755 /srv/hook",
 			"rm /srv/hook", "ExecStartPre=/srv/hook"},
 		{"a command afterwards that is missing", "[Service]\nExecStartPost=/srv/hook\n", "true", "true", "ExecStartPost=/srv/hook"},
+		{"a CPU that the host lacks", "[Service]\nCPUAffinity=1023\n", "true", "true", "CPUAffinity=1023"},
 	} {
 		s.Write(dropIn, c.dropIn)
 		s.Must("systemctl", "daemon-reload")
