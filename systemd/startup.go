@@ -26,7 +26,8 @@ type Startup struct {
 	made, mounts []string
 	inputs       inputs // files and folders that settings name and that have to be there
 	programs     inputs // of commands whose failure ends the start
-	cpus         []int  // to which the processes are bound; empty: to none
+	folders      []ownFolder
+	cpus         []int // to which the processes are bound; empty: to none
 }
 
 // least are the values of limits below which this program does not come to its end, with any work.
@@ -50,7 +51,7 @@ var times = []string{"TimeoutStart", "RuntimeMax"}
 const leastTime = 1_000_000
 
 func parseStartup(p properties) Startup {
-	s := Startup{made: madeFor(p), Before: commandsBefore(p), cpus: parseCPUs(p)}
+	s := Startup{made: madeFor(p), Before: commandsBefore(p), folders: parseOwnFolders(p), cpus: parseCPUs(p)}
 	s.mounts, s.Services = startedBefore(p)
 	s.inputs, s.programs = parseInputs(p, s.made), parsePrograms(p, s.made)
 	if group := property[string](p, "Group"); group != "" && !property[bool](p, "DynamicUser") {
@@ -165,7 +166,7 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 			return "EnvironmentFile=" + pattern
 		}
 	}
-	for _, look := range []func() string{s.missingInput, s.brokenProgram, s.lacksCPUs} {
+	for _, look := range []func() string{s.missingInput, s.blockedFolder, s.brokenProgram, s.lacksCPUs} {
 		if setting := look(); setting != "" {
 			return setting
 		}

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -142,6 +143,37 @@ func TestWhatAStartNeedsOfFiles(t *testing.T) {
 		if got := s.PreventsStart(t.Context()); got != tc.want {
 			t.Errorf("%s: %q keeps it from starting; want %q", name, got, tc.want)
 		}
+	}
+}
+
+// systemd makes the folders of a unit, unless there is a file. A file in the place of a configuration folder it leaves alone.
+func TestAFileInThePlaceOfAUnitsFolder(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o644), os.Symlink(dir, link)); err != nil {
+		t.Fatal(err)
+	}
+	for name, above := range map[string]string{"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache",
+		"LogsDirectory": "/var/log", "ConfigurationDirectory": "/etc"} {
+		for path, blocks := range map[string]bool{file: name != "ConfigurationDirectory", file + "/below": true, dir: false, link: false, dir + "/gone": false} {
+			folder, err := filepath.Rel(above, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ""
+			if blocks {
+				want = name + "=" + folder
+			}
+			s := parseStartup(variants(map[string]any{name: []string{folder}}))
+			if got := s.PreventsStart(t.Context()); got != want {
+				t.Errorf("%s=%s: %q keeps it from starting; want %q", name, path, got, want)
+			}
+		}
+	}
+	mounted := parseStartup(variants(map[string]any{"LogsDirectory": []string{"../.." + file}, "Requires": []string{escapePath(dir) + ".mount"},
+		"After": []string{escapePath(dir) + ".mount"}}))
+	if got := mounted.PreventsStart(t.Context()); got != "" {
+		t.Errorf("below a mount that comes first: %q keeps it from starting", got)
 	}
 }
 

@@ -60,6 +60,11 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 			"rm /srv/hook", "ExecStartPre=/srv/hook"},
 		{"a command afterwards that is missing", "[Service]\nExecStartPost=/srv/hook\n", "true", "true", "ExecStartPost=/srv/hook"},
 		{"a CPU that the host lacks", "[Service]\nCPUAffinity=1023\n", "true", "true", "CPUAffinity=1023"},
+		{"a file for a folder of logs", "[Service]\nLogsDirectory=taken\n", "touch /var/log/taken", "rm /var/log/taken", "LogsDirectory=taken"},
+		{"a file for a folder of data", "[Service]\nStateDirectory=taken\n", "touch /var/lib/taken", "rm /var/lib/taken", "StateDirectory=taken"},
+		{"a file for a folder in /run", "[Service]\nRuntimeDirectory=taken\n", "touch /run/taken", "rm /run/taken", "RuntimeDirectory=taken"},
+		{"a file above a folder of settings", "[Service]\nConfigurationDirectory=taken/a\n", "touch /etc/taken", "rm /etc/taken",
+			"ConfigurationDirectory=taken/a"},
 	} {
 		s.Write(dropIn, c.dropIn)
 		s.Must("systemctl", "daemon-reload")

@@ -1,0 +1,48 @@
+package systemd
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownFolder is a folder that systemd makes for the unit.
+type ownFolder struct {
+	path, setting string
+	lenient       bool // a file may be there (ConfigurationDirectory=): only a file above it keeps systemd from starting the unit
+}
+
+// parseOwnFolders are the folders that have to be there, or be made, before systemd executes a process of the unit.
+func parseOwnFolders(p properties) (all []ownFolder) {
+	for name, above := range ownFolders {
+		for _, folder := range property[[]string](p, name) {
+			all = append(all, ownFolder{filepath.Join(above, folder), name + "=" + folder, false})
+		}
+	}
+	for _, folder := range property[[]string](p, "ConfigurationDirectory") {
+		all = append(all, ownFolder{filepath.Join("/etc", folder), "ConfigurationDirectory=" + folder, true})
+	}
+	return all
+}
+
+// blockedFolder is the setting of a folder in whose place there is a file, or a file above it, so that systemd cannot make it
+// (233/RUNTIME_DIRECTORY, 238 to 241). It is empty if none shows. A file that a mount will hide is left out: systemd
+// mounts the file system first.
+func (s Startup) blockedFolder() string {
+	if len(s.folders) == 0 {
+		return ""
+	}
+	setting, _ := within(func() (string, error) {
+		for _, f := range s.folders {
+			info, err := os.Stat(f.path)
+			isFile := err == nil && !info.IsDir() && !f.lenient
+			if (isFile || errors.Is(err, unix.ENOTDIR)) && !s.isToBeMounted(f.path) {
+				return f.setting, nil
+			}
+		}
+		return "", nil
+	})
+	return setting
+}
