@@ -26,6 +26,7 @@ type Startup struct {
 	made, mounts []string
 	inputs       inputs // files and folders that settings name and that have to be there
 	programs     inputs // of commands whose failure ends the start
+	streams      streams
 	folders      []ownFolder
 	cpus         []int // to which the processes are bound; empty: to none
 }
@@ -53,7 +54,7 @@ const leastTime = 1_000_000
 func parseStartup(p properties) Startup {
 	s := Startup{made: madeFor(p), Before: commandsBefore(p), folders: parseOwnFolders(p), cpus: parseCPUs(p)}
 	s.mounts, s.Services = startedBefore(p)
-	s.inputs, s.programs = parseInputs(p, s.made), parsePrograms(p, s.made)
+	s.inputs, s.programs, s.streams = parseInputs(p, s.made), parsePrograms(p, s.made), parseStreams(p)
 	if group := property[string](p, "Group"); group != "" && !property[bool](p, "DynamicUser") {
 		s.Groups = append(s.Groups, "Group="+group)
 	}
@@ -166,7 +167,7 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 			return "EnvironmentFile=" + pattern
 		}
 	}
-	for _, look := range []func() string{s.missingInput, s.blockedFolder, s.brokenProgram, s.lacksCPUs} {
+	for _, look := range []func() string{s.missingInput, s.closedStream, s.blockedFolder, s.brokenProgram, s.lacksCPUs} {
 		if setting := look(); setting != "" {
 			return setting
 		}

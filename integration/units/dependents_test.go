@@ -65,6 +65,11 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 		{"a file for a folder in /run", "[Service]\nRuntimeDirectory=taken\n", "touch /run/taken", "rm /run/taken", "RuntimeDirectory=taken"},
 		{"a file above a folder of settings", "[Service]\nConfigurationDirectory=taken/a\n", "touch /etc/taken", "rm /etc/taken",
 			"ConfigurationDirectory=taken/a"},
+		{"a log whose folder is missing", "[Service]\nStandardOutput=append:/srv/gone/agent.log\n", "true", "true",
+			"StandardOutput=append:/srv/gone/agent.log"},
+		{"errors whose folder is missing", "[Service]\nStandardError=file:/srv/gone/agent.log\n", "true", "true",
+			"StandardError=file:/srv/gone/agent.log"},
+		{"input that is missing", "[Service]\nStandardInput=file:/srv/gone\n", "true", "true", "StandardInput=file:/srv/gone"},
 	} {
 		s.Write(dropIn, c.dropIn)
 		s.Must("systemctl", "daemon-reload")
