@@ -16,12 +16,18 @@ const recoverName = "recover"
 
 // usable says which values of the environment a run of our own units goes by. The folders are in the
 // unit's command, where they are not the usual ones: a file of variables that names others has the runs
-// look at another host's worth of folders, and find nothing there.
+// look at another host's worth of folders, and find nothing there. The flags of update are for one command of a
+// person: in a file they would hold for each run, which then changes nothing, ignores the back-off of a version that
+// failed, or takes no backup.
 var usable = map[string]func(value string) bool{
 	"DATA_DIR":     never,
 	"LINK_DIR":     never,
 	"UNIT_DIR":     never,
 	"PROGRAMS_DIR": never,
+	"NOW":          never,
+	"DRY_RUN":      never,
+	"RESTART":      never,
+	"SKIP_BACKUP":  never,
 	"POLICY_DIR":   filepath.IsAbs,
 	"AGENT_CONFIG": filepath.IsAbs,
 	"LOG_FORMAT":   func(format string) bool { return slices.Contains([]string{"", "text", "json"}, format) },

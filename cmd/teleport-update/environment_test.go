@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +16,7 @@ func TestNoVariableKeepsAUnitFromItsWork(t *testing.T) {
 	for variable, values := range map[string][]string{
 		"DEBUG": {"maybe", "yes please"}, "LOG_FORMAT": {"logfmt"}, "LINK_DIR": {"/nonexistent/x", "relative"}, "UNIT_DIR": {"relative"},
 		"PROGRAMS_DIR": {"relative", "/"}, "POLICY_DIR": {"relative"}, "AGENT_CONFIG": {"relative"},
+		"NOW": {"true", "maybe"}, "DRY_RUN": {"true", ""}, "RESTART": {"true"}, "SKIP_BACKUP": {"true"},
 	} {
 		for _, value := range values {
 			for of, unit := range map[string]string{"INVOCATION_ID": "recover --boot", transaction.ScheduledVariable: "update"} {
@@ -44,5 +47,30 @@ func TestTheEnvironmentOfAPersonIsTheirs(t *testing.T) {
 	}
 	if dropped := dropUnusable([]string{appName, recoverName, "--boot"}); len(dropped) != 2 {
 		t.Errorf("a recovery goes without %q; want both", dropped)
+	}
+}
+
+// The flags of update are for one command. In the file of variables, each would hold for every run of the timer: a dry run
+// ends well, so the host would stay behind and no status would say so.
+func TestNoVariableIsAFlagOfEachRunOfTheTimer(t *testing.T) {
+	flags := (&app{}).updateCommand().Flags
+	if len(flags) == 0 {
+		t.Fatal("update has no flags")
+	}
+	for _, flag := range flags {
+		variable := env(strings.ToUpper(strings.ReplaceAll(flag.Names()[0], "-", "_")))[0]
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "true")
+			if dropped := dropUnusable([]string{appName, "update"}); len(dropped) > 0 {
+				t.Errorf("a person's update goes without %q", dropped)
+			}
+			t.Setenv(transaction.ScheduledVariable, "1")
+			if dropped := dropUnusable([]string{appName, "update"}); !slices.Equal(dropped, []string{variable}) {
+				t.Errorf("a run of the timer goes without %q; want %q", dropped, variable)
+			}
+			if value, set := os.LookupEnv(variable); set {
+				t.Errorf("a run of the timer goes by %s=%s", variable, value)
+			}
+		})
 	}
 }
