@@ -111,6 +111,9 @@ func (t *tick) end(ctx context.Context, err error) error {
 // that another updater kept from beginning, says nothing about the host.
 func (t *tick) remember(err, ended error) {
 	now := t.i.Machine.Timestamp()
+	if t.i.Machine.Scheduled {
+		t.memory.Over = now // else status takes the run for one that did nothing
+	}
 	switch {
 	case ended != nil, failure.Is[*state.BusyError](err):
 	case err == nil:

@@ -19,6 +19,7 @@ func (t *Ticks) follow(c Clock) {
 	if c.Now.IsZero() {
 		return
 	}
+	t.asWritten = t.latest()
 	if c.Up > 0 {
 		booted := c.Now.Add(-c.Up).UTC().Round(time.Second)
 		if moved := booted.Sub(t.Booted); !t.Booted.IsZero() && moved.Abs() > clockSlack {
@@ -27,7 +28,7 @@ func (t *Ticks) follow(c Clock) {
 		t.Booted = booted
 	}
 	latest := c.Now.Add(clockSlack)
-	for _, at := range []*time.Time{&t.Ended, &t.Good, &t.Tables} {
+	for _, at := range []*time.Time{&t.Ended, &t.Good, &t.Over, &t.Tables} {
 		if at.After(latest) {
 			*at = time.Time{}
 		}
@@ -58,7 +59,7 @@ func (t *Ticks) findings() (all []*time.Time) {
 
 // move moves all times that are known.
 func (t *Ticks) move(by time.Duration) {
-	all := append(t.findings(), &t.Ended, &t.Good)
+	all := append(t.findings(), &t.Ended, &t.Good, &t.Over)
 	if t.Failing != nil {
 		all = append(all, &t.Failing.NextAttempt)
 	}

@@ -35,8 +35,27 @@ type Ticks struct {
 	Good time.Time `json:"good,omitzero"`
 	// Tables is when the tables of a healthy agent's database were last looked at.
 	Tables time.Time `json:"tables,omitzero"`
+	// Over is when a run of the timer was last over, also a run that says nothing about the host: another updater kept it
+	// from beginning, or somebody ended it.
+	Over time.Time `json:"over,omitzero"`
 	// Waiting is the run that waits for the end of its jitter.
 	Waiting *Waiting `json:"waiting,omitempty"`
+
+	asWritten time.Time // the latest of Ended, Good and Over, by the clock of then
+}
+
+// LastTrace is the latest moment at which the file shows a command at work; zero if it shows none. systemd may keep its
+// moments by the clock of then although the clock was set since, so this is the later moment of the two clocks.
+func (t Ticks) LastTrace() time.Time { return later(t.asWritten, t.latest()) }
+
+// latest is the latest of the moments at which a command ended.
+func (t Ticks) latest() time.Time { return later(later(t.Ended, t.Good), t.Over) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // Waiting is a run that has not begun yet what it is about to do.
