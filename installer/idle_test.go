@@ -301,6 +301,12 @@ var idleMeans = []struct {
 	{"whose last run ended well", "with an error", func(_ *testing.T, h *wellHost) {
 		h.ticks.Ended, h.ticks.Error = noon, "input/output error"
 	}, decision.Failing, decision.RunFailed},
+	{"whose last run ended well", "and did nothing", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Good = noon.Add(-10*time.Minute), noon.Add(-10*time.Minute)
+		h.own["teleport-update.service"] = endedWell(noon.Add(-time.Minute))
+	}, decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "and did nothing, as each one of this boot", ownUnit("teleport-update.service",
+		endedWell(noon.Add(-time.Minute))), decision.Failing, decision.RunNotMade},
 	{"whose last run ended well", "by a signal", ownUnit("teleport-update.service", func(u *systemd.Unit) {
 		u.ActiveState, u.Result, u.ExitedAt = "failed", "signal", noon
 	}), decision.Failing, decision.RunNotMade},
@@ -321,6 +327,62 @@ var idleMeans = []struct {
 
 func ownUnit(name string, change func(*systemd.Unit)) func(*testing.T, *wellHost) {
 	return func(_ *testing.T, h *wellHost) { h.own[name] = change }
+}
+
+// endedWell is a run of the timer that took a second.
+func endedWell(at time.Time) func(*systemd.Unit) {
+	return func(u *systemd.Unit) {
+		u.ActiveState, u.SubState, u.Result, u.Exit = "inactive", "dead", "success", systemd.ExitStatus{Code: systemd.Exited}
+		u.StartedAt, u.ExitedAt = at.Add(-time.Second), at
+	}
+}
+
+// A run that leaves its trace did something, whatever the clocks say, and a run that is just over may leave it yet. Who does not know
+// the boot, or writes nothing into /run, knows of no trace.
+func TestARunThatMayHaveDoneSomethingIsNoFault(t *testing.T) {
+	run := func(at time.Time) func(*wellHost) {
+		return func(h *wellHost) { h.own["teleport-update.service"] = endedWell(at) }
+	}
+	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	for how, change := range map[string]func(*wellHost){
+		"it looked for an update":         func(h *wellHost) { h.ticks.Ended = ago(time.Minute); run(ago(time.Minute))(h) },
+		"its trace is in whole seconds":   func(h *wellHost) { h.ticks.Ended = ago(time.Minute); run(ago(time.Minute - 1900*time.Millisecond))(h) },
+		"another updater was at work":     func(h *wellHost) { h.ticks.Over = ago(time.Minute); run(ago(time.Minute))(h) },
+		"it counts as a person's command": func(h *wellHost) { h.ticks.Good = ago(time.Minute); run(ago(time.Minute))(h) },
+		"it is just over":                 run(ago(time.Second)),
+		"its clock was set back": func(h *wellHost) {
+			// The run ended by a clock an hour ahead. Then the host slept, so that systemd cannot tell that the clock was set.
+			h.ticks.Booted, h.ticks.Ended = ago(0), ago(2*time.Minute)
+			h.Up = func() time.Duration { return time.Hour }
+			run(ago(2 * time.Minute))(h)
+		},
+		"its clock was set while it ran": func(h *wellHost) {
+			h.own["teleport-update.service"] = func(u *systemd.Unit) { endedWell(ago(time.Hour))(u); u.StartedAt = ago(time.Minute) }
+			h.ticks.Ended = ago(time.Hour)
+		},
+		"its trace lies ahead, and nobody knows when the host booted": func(h *wellHost) {
+			h.Up, h.ticks.Ended = nil, noon.Add(time.Hour)
+			run(ago(time.Minute))(h)
+		},
+		"a drop-in has a check after it": func(h *wellHost) {
+			h.ticks.Ended = ago(10 * time.Minute)
+			h.own["teleport-update.service"] = func(u *systemd.Unit) {
+				endedWell(ago(time.Minute))(u)
+				u.Command, u.Later = []string{"teleport-update", "update"}, [][]string{{"sleep", "500"}, {"check"}}
+			}
+			h.own["teleport-update.timer"] = func(u *systemd.Unit) {
+				u.LastTrigger, u.Triggered = ago(10*time.Minute+time.Second), ago(10*time.Minute+time.Second)
+			}
+		},
+		"a boot that is not known": func(h *wellHost) { h.Machine.BootID = func() string { return "" }; run(ago(time.Minute))(h) },
+		"a host without traces":    func(h *wellHost) { h.Machine.Host.Paths.RunDir = ""; run(ago(time.Minute))(h) },
+	} {
+		h := newWellHost(t)
+		change(h)
+		if is, types := h.state(t); slices.Contains(types, decision.RunNotMade) {
+			t.Errorf("%s: the host is %s, by %v", how, is, types)
+		}
+	}
 }
 
 // neverEnds is a run of the timer that began long ago; the timer waits for its end.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"teleport-update/installer/survey"
 	"teleport-update/systemd"
 )
 
@@ -103,4 +104,26 @@ func ending(run systemd.Unit) string {
 		return "systemctl kill --signal=KILL " + run.Name
 	}
 	return "systemctl stop " + run.Name
+}
+
+// tracedWithin is by how much a run may begin after its own trace, which is in whole seconds, and end before the trace is looked
+// for, on a host whose clock is adjusted meanwhile.
+const tracedWithin = 10 * time.Second
+
+// didNothing reports whether the last run ended well and left no trace, as under a drop-in whose command comes to its end without
+// an update. A run of ours leaves a trace even if it does not begin, because another updater is at work or updates are off.
+func didNothing(h *facts, o survey.Own) bool {
+	run, ticks := o.Run, h.Ticks()
+	if h.Paths().Ticks() == "" || ticks.BootID == "" {
+		return false // no run leaves a trace
+	}
+	begun := run.StartedAt
+	if len(run.Later) > 0 && o.Timer.Triggered.Before(begun) {
+		begun = o.Timer.Triggered // systemd tells the start of the last command only
+	}
+	endedWell := run.Exit == systemd.ExitStatus{Code: systemd.Exited}
+	if !endedWell || begun.IsZero() || run.ExitedAt.Before(begun) { // the clock was set while it ran
+		return false
+	}
+	return begun.Sub(ticks.LastTrace()) > tracedWithin && h.TicksRead().Sub(run.ExitedAt) > tracedWithin
 }

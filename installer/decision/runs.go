@@ -35,7 +35,8 @@ func runFaults() []Check {
 			settled | enabled | active, updaterBroken},
 		{TimerStopped, Fault, NeedsAttention, "timer", "the updater's timer is stopped, failed or missing: no run starts by itself",
 			settled | enabled | active, timerStopped},
-		{RunNotMade, Fault, Failing, "runs", "the last run of the timer could not be started, or was ended from outside", enabled, runNotMade},
+		{RunNotMade, Fault, Failing, "runs", "the last run of the timer could not be started, was ended from outside, or did nothing",
+			enabled, runNotMade},
 		{NoRuns, Fault, Failing, "runs", "no run of the timer has begun although one was due, or the last one does not end", settled | enabled,
 			noRuns},
 		{RunsFail, Fault, Failing, "runs", "the last runs of the timer failed", enabled, runsFail},
@@ -208,6 +209,9 @@ func runNotMade(h *facts, f *finder) error {
 	case well && run.Skipped.After(ticks.Good) && run.Skipped.After(run.ExitedAt):
 		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skips the runs of the timer: a condition or an assertion of %s does not hold, see "+
 			"`systemctl status %s`", run.Name, run.Name))
+	case well && didNothing(h, o):
+		f.found(nonZero(run.ExitedAt), fmt.Sprintf("the last run of the timer ended well and did nothing, or could not write %s: "+
+			"`systemctl cat %s` shows its drop-ins, `journalctl -u %[2]s` what it logged", h.Paths().Ticks(), run.Name))
 	}
 	return nil
 }

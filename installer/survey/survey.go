@@ -125,6 +125,8 @@ type Survey struct {
 	companions part[[]Companion]
 
 	otherAgents part[[]OtherAgent]
+
+	ticksRead time.Time
 }
 
 // New returns a survey that has read nothing so far.
@@ -159,8 +161,17 @@ func (s *Survey) Config() (state.Config, error) { return s.config.get(s.from.Sta
 
 // Ticks are what the runs of the timer remember of this boot.
 func (s *Survey) Ticks() state.Ticks {
-	t, _ := s.ticks.get(func() (state.Ticks, error) { return s.from.StateFiles.Ticks(), nil })
+	t, _ := s.ticks.get(func() (state.Ticks, error) {
+		s.ticksRead = s.Now()
+		return s.from.StateFiles.Ticks(), nil
+	})
 	return t
+}
+
+// TicksRead is when Ticks were read: a run that ends later leaves no trace in them.
+func (s *Survey) TicksRead() time.Time {
+	s.Ticks()
+	return s.ticksRead
 }
 
 // History is the last transactions.

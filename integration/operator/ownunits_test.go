@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"teleport-update/installer/decision"
 	"teleport-update/integration/host"
@@ -121,6 +122,40 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 	s.Wants("1.1.0")
 	s.Must(updater, "update", "--now")
 	s.Serves("1.1.0")
+}
+
+// A drop-in whose command names the updater and ends well without it, as `flock -n -E 0` does while somebody has the lock: systemd
+// calls each run a success.
+func TestARunThatDoesNothingIsSeen(t *testing.T) {
+	const run, file, settles = "teleport-update.service", "/etc/systemd/system/teleport-update.service.d/95-other.conf", 11 * time.Second
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Proven()
+	s.StatusIs("idle")
+	s.Wants("1.1.0")
+	s.Write(file, "[Service]\nExecStart=\nExecStart=/bin/true teleport-update update\n")
+	s.Must("systemctl", "daemon-reload")
+	time.Sleep(settles) // after the trace of the last run
+	s.Must("systemctl", "start", run)
+	time.Sleep(settles)
+	r := s.Status()
+	if !r.State.Alarming() || !strings.Contains(r.Explanation, "ended well and did nothing") {
+		t.Errorf("status is %s: %s", r.State, r.Explanation)
+	}
+	if v := s.Try(updater, "verify"); v.Code != 1 || !strings.Contains(v.Stdout, "ended well and did nothing") {
+		t.Errorf("verify ends with %d:\n%s", v.Code, v.Stdout)
+	}
+	s.Must("rm", file)
+	s.Must("systemctl", "daemon-reload")
+	// The flags of update are no variables of the timer's: a dry run changes nothing, and ends well.
+	s.Write("/etc/default/teleport-update", "TELEPORT_UPDATE_DRY_RUN=true\n")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("a run of the timer ends with %d", code)
+	}
+	s.Serves("1.1.0")
+	s.Proven()
+	s.StatusIs("idle")
 }
 
 // seesWhatKeepsRuns has the timer start a run that a failing unit keeps from beginning: of that systemd notes nothing in the
