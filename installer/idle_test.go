@@ -202,6 +202,13 @@ var idleMeans = []struct {
 		h.unit.DropIns = []string{"/opt/units/teleport.service.d/a.conf", "/run/systemd/system/teleport.service.d/b.conf"}
 		writeFile(t, filepath.Join(h.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /opt rw - ext4 /dev/sda2 rw\n")
 	}, decision.NeedsAttention, decision.UnitsLate},
+	{"which it will find again at boot", "a drop-in is a link to a file on a mount of its own", func(t *testing.T, h *wellHost) {
+		srv, link := filepath.Join(filepath.Dir(h.Machine.Host.Paths.DataDir), "srv"), h.Machine.Host.Paths.Unit()+".d/a.conf"
+		writeFile(t, filepath.Join(srv, "a.conf"), "[Service]\nNice=5\n")
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(filepath.Join(srv, "a.conf"), link)))
+		h.unit.DropIns = []string{link}
+		writeFile(t, filepath.Join(h.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+srv+" rw - ext4 /dev/sda2 rw\n")
+	}, decision.NeedsAttention, decision.UnitsLate},
 	{"which it will find again at boot", "a condition does not hold", func(_ *testing.T, h *wellHost) {
 		h.unit.Ties.Conditions = []systemd.Condition{{Type: "ConditionPathExists", Parameter: "/nonexistent"}}
 	}, decision.NeedsAttention, decision.UnitOverruled},

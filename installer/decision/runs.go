@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/internal/executable"
 	"teleport-update/internal/layout"
 	"teleport-update/systemd"
@@ -27,8 +28,9 @@ const (
 // runFaults are about the updater itself: its units at boot, its timer and its runs.
 func runFaults() []Check {
 	return []Check{
-		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit, or of a drop-in of it, is not mounted yet when " +
-			"systemd reads its units at boot: there will be no agent, or one with other settings", settled | active, unitsLate},
+		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit, or of a drop-in of it, or a file that a drop-in " +
+			"links to, is not mounted yet when systemd reads its units at boot: there will be no agent, or one with other settings",
+			settled | active, unitsLate},
 		{RecoveryBroken, Fault, NeedsAttention, "recovery", "the recovery at boot, which repairs what a power cut left, cannot do its work",
 			settled | active | partly, recoveryBroken},
 		{UpdaterBroken, Fault, NeedsAttention, "updater's units", "the updater's own units are not as they should be",
@@ -55,14 +57,28 @@ func unitsLate(h *facts, f *finder) error {
 	if err != nil || !h.Deep {
 		return err
 	}
-	files, err := h.LateDropIns(h)
-	for _, file := range files {
-		dir := filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")
-		f.found(nil, fmt.Sprintf("%[1]s is on a file system that is mounted after systemd has read its units at boot: the agent is started "+
-			"without it after the next boot. `mkdir -p %[2]s && mv %[1]s %[2]s && systemctl daemon-reload` moves it to a folder that is there",
-			file, dir))
+	dropIns, err := h.LateDropIns(h)
+	for _, d := range dropIns {
+		f.found(nil, describeLate(d, filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")))
 	}
 	return err
+}
+
+// describeLate names a drop-in that systemd does not find at boot, and the command that puts it into a folder that is there.
+func describeLate(d survey.LateDropIn, dir string) string {
+	const follows = "the agent is started without it after the next boot"
+	switch {
+	case d.Target != "":
+		return fmt.Sprintf("%[1]s leads to %[2]s, which is not there yet when systemd reads its units at boot: %[3]s. "+
+			"`cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s && systemctl daemon-reload` replaces the link by a copy of its content",
+			d.File, d.Target, follows)
+	case d.Link: // a link that is moved may lead elsewhere
+		return fmt.Sprintf("%[1]s is on a file system that is mounted after systemd has read its units at boot: %[3]s. "+
+			"`mkdir -p %[2]s && cp %[1]s %[2]s && rm %[1]s && systemctl daemon-reload` puts its content into a folder that is there",
+			d.File, dir, follows)
+	}
+	return fmt.Sprintf("%[1]s is on a file system that is mounted after systemd has read its units at boot: %[3]s. "+
+		"`mkdir -p %[2]s && mv %[1]s %[2]s && systemctl daemon-reload` moves it to a folder that is there", d.File, dir, follows)
 }
 
 // recoveryBroken looks at the recovery as systemd has it, and if a person asks, runs its

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
@@ -120,36 +119,13 @@ func (s *Survey) Late() ([]Late, error) {
 	})
 }
 
-// LateDropIns are files that add to the agent's unit now, and that systemd does not find at boot because their folder is mounted
-// after it has read its units. One in /run is meant for this boot alone.
-func (s *Survey) LateDropIns(ctx context.Context) (files []string, err error) {
-	a, err := s.Agent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range a.DropIns {
-		dir := filepath.Dir(file)
-		if strings.HasPrefix(dir, "/run/") || filepath.Dir(dir) == s.from.Paths.UnitDir {
-			continue // the folder of units has a row of its own
-		}
-		mount, err := LateMount(s.from.Processes.MountAt, dir)
-		if err != nil {
-			return files, err
-		}
-		if mount != "" {
-			files = append(files, file)
-		}
-	}
-	return files, nil
-}
-
 // LateMount is the mount that has a folder and is not there when systemd reads its units
 // at boot; empty if there is none. / is there, and so are /usr and /etc, where they are
-// mounted at all: an initial RAM disk mounts them.
+// mounted at all: an initial RAM disk mounts them. /dev is the kernel's, and systemd mounts it first.
 func LateMount(mountAt func(path string) (string, error), dir string) (string, error) {
 	mount, err := mountAt(dir)
 	switch mount {
-	case "/", "/usr", filepath.Dir(filepath.Dir(layout.ConfigDir)):
+	case "/", "/usr", "/dev", filepath.Dir(filepath.Dir(layout.ConfigDir)):
 		return "", err
 	}
 	return mount, err

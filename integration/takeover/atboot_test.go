@@ -58,6 +58,7 @@ func apartHasItsAgentAfterABoot(t *testing.T, s *scene, mount string) {
 	s.RunsFrom(s.Executable("1.1.0"))
 	s.Must(s.Path, "verify")
 	movesLateDropIn(t, s, mount)
+	copiesLinkedDropIn(t, s, mount)
 	if got := s.Status().State; got != "idle" {
 		t.Errorf("status says %s", got)
 	}
@@ -181,4 +182,23 @@ func movesLateDropIn(t *testing.T, s *scene, mount string) {
 	if got := s.Show("teleport.service", "DropInPaths"); !strings.Contains(got, "/etc/systemd/system/teleport.service.d/50-own.conf") || strings.Contains(got, late) {
 		t.Errorf("systemd has the drop-ins %q", got)
 	}
+}
+
+// copiesLinkedDropIn types what status says of an administrator's drop-in that is a link to a file which is mounted after systemd has
+// read its units.
+func copiesLinkedDropIn(t *testing.T, s *scene, mount string) {
+	const link = "/etc/systemd/system/teleport.service.d/60-linked.conf"
+	s.Must("sh", "-ec", `mkdir -p "${2%/*}"; printf '[Service]\nNice=6\n' >"$1"; ln -s "$1" "$2"; systemctl daemon-reload`, "sh", mount+"/linked.conf", link)
+	r := s.Status()
+	_, command, named := strings.Cut(r.Explanation, "`cp ")
+	command, _, ends := strings.Cut(command, "`")
+	if r.State != "needs_attention" || !named || !ends {
+		t.Fatalf("of a drop-in that leads to a file which the next boot does not find status says %s: %s", r.State, r.Explanation)
+	}
+	s.Must("sh", "-ec", "cp "+command)
+	s.Must("rm", mount+"/linked.conf")
+	if got := s.Read(link); got != "[Service]\nNice=6\n" || s.Show("teleport.service", "Nice") != "6" {
+		t.Errorf("the drop-in has %q, and systemd Nice=%s", got, s.Show("teleport.service", "Nice"))
+	}
+	s.Must("sh", "-ec", "rm "+link+"; systemctl daemon-reload")
 }
