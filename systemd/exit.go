@@ -67,17 +67,19 @@ func signalName(n int32) string {
 }
 
 // NeverBegan reports whether the unit is down because systemd began no process of it: a condition does not hold, a command before it
-// (ExecStartPre=, ExecCondition=) failed, or the process could not be set up. Of a program that ended with such a status itself it says so, too. A program that could not be executed
-// (203) may be damaged, which speaks against its version.
+// (ExecStartPre=, ExecCondition=) failed, or the process could not be set up. Of a program that ended with such a status itself it
+// says so, too. A program that could not be executed (203) may be damaged, which speaks against its version.
 func (u Unit) NeverBegan() bool {
-	_, notSetUp := NotStarted(u.Exit.Status)
-	return u.WasSkipped() || u.failedBefore() || !u.Running() && u.Exit.Code == Exited && notSetUp && u.Exit.Status != notExecuted
+	_, known := NotStarted(u.Exit.Status)
+	notSetUp := known && u.Exit.Code == Exited && u.Exit.Status != notExecuted
+	return u.WasSkipped() || u.failedBefore() || notSetUp && !u.Running()
 }
 
 // failedBefore reports whether the last start failed and had no main process: systemd forgets how the one before ended.
 func (u Unit) failedBefore() bool {
 	failed := u.ActiveState == "failed" || strings.HasPrefix(u.SubState, "auto-restart")
-	return failed && u.MainPID == 0 && u.Exit == (ExitStatus{}) && slices.Contains([]string{"exit-code", "signal", "core-dump", "timeout"}, u.Result)
+	by := slices.Contains([]string{"exit-code", "signal", "core-dump", "timeout"}, u.Result)
+	return failed && by && u.MainPID == 0 && u.Exit == (ExitStatus{})
 }
 
 // WasSkipped reports whether systemd did not make the last start that it was asked for, by a condition or an assertion.

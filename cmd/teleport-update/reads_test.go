@@ -75,6 +75,7 @@ var looks = []look{
 		"installer/transaction/leavedatabase.go keepToday":   "goes on after the agent was stopped",
 		"installer/transaction/retain.go mayHaveDatabase":    "asks before a version is removed that is newer than the active one",
 		"installer/tick.go prove":                            "asks the survey of the run",
+		"installer/tables.go recordTables":                   "asks the survey of the run",
 		"installer/survey/":                                  "has it once",
 		"installer/transaction/pair.go Schema":               "is the reader",
 		"installer/transaction/pair.go digestNow":            "notes it of a version that is proven, or whose agent runs",
@@ -82,7 +83,7 @@ var looks = []look{
 		"installer/transaction/ended.go CheckEnded":          "is told by its caller, as the survey",
 	}},
 	{"asks systemd for the properties of a unit", []string{"Unit"}, "", 2, map[string]string{
-		"installer/transaction/agent.go Look":                     "is the look at the agent",
+		"installer/transaction/look.go look":                      "is the look at the agent",
 		"installer/survey/agent.go unit":                          ownUnits,
 		"installer/transaction/boot.go thisBoot":                  "asks which start of the units this is",
 		"installer/transaction/dependents.go goesDown":            "asks for units that depend on the agent",
