@@ -27,10 +27,10 @@ func parseCPUs(p properties) (all []int) {
 	return all
 }
 
-// lacksCPUs is the setting of CPUs none of which is online; empty if there is no such setting. One CPU is enough for the kernel.
+// lacksCPUs is the setting of CPUs none of which is online; empty if it is no such setting. One CPU is enough for the kernel.
 // systemd starts no process otherwise (215/CPUAFFINITY).
-func (s Startup) lacksCPUs() string {
-	if len(s.cpus) == 0 {
+func lacksCPUs(cpus []int) string {
+	if len(cpus) == 0 {
 		return ""
 	}
 	content, err := regular.Read(onlineCPUs, 64<<10, 0)
@@ -38,10 +38,10 @@ func (s Startup) lacksCPUs() string {
 		return ""
 	}
 	online, err := cpuList(string(content))
-	if err != nil || slices.ContainsFunc(s.cpus, func(cpu int) bool { return slices.Contains(online, cpu) }) {
+	if err != nil || slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(online, cpu) }) {
 		return ""
 	}
-	return "CPUAffinity=" + strings.Trim(fmt.Sprint(s.cpus), "[]")
+	return "CPUAffinity=" + strings.Trim(fmt.Sprint(cpus), "[]")
 }
 
 // mostCPUs bounds a list of CPUs; the kernel has at most 8192.

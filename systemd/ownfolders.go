@@ -30,15 +30,15 @@ func parseOwnFolders(p properties) (all []ownFolder) {
 // blockedFolder is the setting of a folder in whose place there is a file, or a file above it, so that systemd cannot make it
 // (233/RUNTIME_DIRECTORY, 238 to 241). It is empty if none shows. A file that a mount will hide is left out: systemd
 // mounts the file system first.
-func (s Startup) blockedFolder() string {
-	if len(s.folders) == 0 {
+func blockedFolder(folders []ownFolder, isToBeMounted func(path string) bool) string {
+	if len(folders) == 0 {
 		return ""
 	}
 	setting, _ := within(func() (string, error) {
-		for _, f := range s.folders {
+		for _, f := range folders {
 			info, err := os.Stat(f.path)
 			isFile := err == nil && !info.IsDir() && !f.lenient
-			if (isFile || errors.Is(err, unix.ENOTDIR)) && !s.isToBeMounted(f.path) {
+			if (isFile || errors.Is(err, unix.ENOTDIR)) && !isToBeMounted(f.path) {
 				return f.setting, nil
 			}
 		}

@@ -167,7 +167,9 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 			return "EnvironmentFile=" + pattern
 		}
 	}
-	for _, look := range []func() string{s.missingInput, s.closedStream, s.blockedFolder, s.brokenProgram, s.lacksCPUs} {
+	blocked := func() string { return blockedFolder(s.folders, s.isToBeMounted) }
+	lacks := func() string { return lacksCPUs(s.cpus) }
+	for _, look := range []func() string{s.missingInput, s.closedStream, blocked, s.brokenProgram, lacks} {
 		if setting := look(); setting != "" {
 			return setting
 		}

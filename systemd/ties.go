@@ -74,12 +74,6 @@ func parseTies(p properties) Ties {
 	return t
 }
 
-// denied reports whether a property is there and says no. Old versions of systemd lack some.
-func denied(p properties, name string) bool {
-	yes, there := p[name].Value().(bool)
-	return there && !yes
-}
-
 // LosesOnStop reports whether systemd removes a file when the unit stops, by whatever name: /var/run is a
 // link to /run.
 func (t Ties) LosesOnStop(path string) bool {

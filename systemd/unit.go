@@ -21,9 +21,6 @@ import (
 	"teleport-update/internal/procfs"
 )
 
-// Forever is the length of a limit that the unit sets to "infinity".
-const Forever time.Duration = math.MaxInt64
-
 // Unit is what systemd knows about a unit, all of it read at one moment.
 type Unit struct {
 	Name          string
@@ -200,9 +197,6 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 	return u, nil
 }
 
-// properties are those of a unit, as systemd answers with them.
-type properties map[string]dbus.Variant
-
 // properties asks for those of all interfaces of a unit in one answer, so that they belong together. There
 // are some 350 of a service, so they are taken as they were decoded: a copy of them would be a fifth of the memory that a
 // run of the timer allocates.
@@ -324,17 +318,4 @@ func moment(p properties, name string) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(int64(usec)).UTC()
-}
-
-func property[T any](p properties, name string) T {
-	value, _ := p[name].Value().(T)
-	return value
-}
-
-// limit converts microseconds, of which all ones mean infinity.
-func limit(usec uint64) time.Duration {
-	if usec > math.MaxInt64/1000 {
-		return Forever
-	}
-	return time.Duration(usec) * time.Microsecond
 }

@@ -133,15 +133,6 @@ func rootOf(p properties) string {
 	return ""
 }
 
-// text is a field of a structure; empty if there is none.
-func text(fields []any, i int) string {
-	if i >= len(fields) {
-		return ""
-	}
-	s, _ := fields[i].(string)
-	return s
-}
-
 // Denies returns the setting that keeps a unit's processes from an access to a file of the host's;
 // empty if none does. What cannot be seen cannot be executed or written, either. The path has
 // no links in it: mounts are over what it leads to.
