@@ -2,8 +2,10 @@ package transaction
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -55,5 +57,38 @@ func (m *model) removesData(again bool) {
 		}
 		m.seen, m.stamp = m.readDatabase(), m.stampOf()
 		return nil
+	}
+}
+
+// The updater is killed once such an undoing has stopped the agent, and the agent's next process makes the folder again: the next run
+// knows from the record that there is nothing to restore. Before that, nobody could tell whose folder it is.
+func TestAnUndoingOnDataThatGoWithTheStopIsCutOff(t *testing.T) {
+	failing := func(t *testing.T) *model {
+		m := upgrade(t, two(diesLate))
+		m.creates, m.ties.Commands = true, true
+		m.removesData(false)
+		return m
+	}
+	dry := failing(t)
+	dry.do(Update)
+	for n, call := range dry.calls {
+		if n < slices.Index(dry.calls, "stop") {
+			continue
+		}
+		t.Run(fmt.Sprintf("after %d %s", n, call), func(t *testing.T) {
+			m := failing(t)
+			calls := 0
+			m.after = func(string) error {
+				if calls++; calls == n+1 {
+					panic(killed{})
+				}
+				return nil
+			}
+			m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+			m.after = nil
+			m.tick()
+			m.tick()
+			m.endsOn("1.0.0")
+		})
 	}
 }

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -168,5 +169,48 @@ func TestAnotherProcessThatConnectsInTheSwitchKeepsThePairWhole(t *testing.T) {
 				t.Error("the journal is open")
 			}
 		})
+	}
+}
+
+// Somebody starts an agent that was down, and the updater, which has stopped it again, is killed: the agent runs in the end.
+func TestAnAgentThatSomebodyStartsInTheSwitchRunsAfterACut(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(*testing.T) *model
+		kind Kind
+	}{
+		"forward": {func(t *testing.T) *model { return forwardAgain(t, holds) }, Update},
+		"back":    {func(t *testing.T) *model { return downgrade(t, holds) }, Downgrade},
+	} {
+		changes := func(t *testing.T, cut int) (m *model, started int) {
+			m = tc.make(t)
+			m.stopUnit()
+			started, calls := -1, 0
+			m.after = func(call string) error {
+				if calls++; call == "daemon-reload" && started < 0 {
+					started = calls
+					return m.startUnit()
+				}
+				if started >= 0 && calls == cut {
+					panic(killed{})
+				}
+				return nil
+			}
+			m.do(tc.kind)
+			m.dropHooks()
+			return m, started
+		}
+		dry, started := changes(t, -1)
+		for n := started + 1; n <= len(dry.calls); n++ {
+			t.Run(fmt.Sprintf("%s/after %d %s", name, n, dry.calls[n-1]), func(t *testing.T) {
+				m, _ := changes(t, n)
+				m.tick()
+				if m.main == nil {
+					t.Errorf("no agent runs: %q", m.calls)
+				}
+				if err := m.sound(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
