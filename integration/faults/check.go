@@ -284,12 +284,18 @@ func timeless(path string, withoutLast, withoutSchema bool) (string, error) {
 func withoutTimes(m map[string]any) {
 	for key, v := range m {
 		switch key {
-		case "time", "since", "active_since", "heard", "created", "creation_time", "crc32c", "size", "next_attempt", "took":
+		case "time", "since", "active_since", "until", "heard", "created", "creation_time", "crc32c", "size", "next_attempt", "took":
 			delete(m, key)
 			continue
 		}
-		if inner, ok := v.(map[string]any); ok {
-			withoutTimes(inner)
+		all, isList := v.([]any)
+		if !isList {
+			all = []any{v}
+		}
+		for _, v := range all {
+			if inner, ok := v.(map[string]any); ok {
+				withoutTimes(inner)
+			}
 		}
 	}
 }
