@@ -151,9 +151,19 @@ func ReplacedTimers(files []state.LinkChange) (names []string) {
 	return names
 }
 
-// CheckPutBack says what keeps the agent of before from being put back: a program that an updater had which was replaced is
-// gone, or somebody put a file in the place of a link, which would stay.
+// CheckPutBack says what keeps the agent of an updater that was replaced from being put
+// back.
 func (h *Host) CheckPutBack(b Originals) error {
+	if program := filepath.Join(h.Paths.LinkDir, AgentName); len(b.Replaced) > 0 && len(b.Packages) == 0 && !b.leaves(program) {
+		return failure.Unchanged("the agent that was here came with another updater, and what %s led to is gone", program).
+			To("`teleport-updater uninstall --keep-agent` leaves the agent as plain files")
+	}
+	return nil
+}
+
+// CheckInTheWay refuses to put the files back that links replaced if somebody put other files in the places of the links: those
+// would stay.
+func (b Originals) CheckInTheWay() error {
 	for _, c := range b.Links {
 		switch stays, err := staysInTheWay(c); {
 		case err != nil:
@@ -162,10 +172,6 @@ func (h *Host) CheckPutBack(b Originals) error {
 			return failure.Unchanged("what was here before cannot be put back: somebody put a file in the place of the link %s", c.Path).
 				To("`mv %[1]s %[1]s.other` moves it away, then run the command again", c.Path).Refused()
 		}
-	}
-	if program := filepath.Join(h.Paths.LinkDir, AgentName); len(b.Replaced) > 0 && len(b.Packages) == 0 && !b.leaves(program) {
-		return failure.Unchanged("the agent that was here came with another updater, and what %s led to is gone", program).
-			To("`teleport-updater uninstall --keep-agent` leaves the agent as plain files")
 	}
 	return nil
 }

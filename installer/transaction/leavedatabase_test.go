@@ -250,11 +250,24 @@ func TestAnUninstallIsRefusedUnderAProgramOfSomebodyElse(t *testing.T) {
 					}
 					return
 				}
+				advice := map[bool]string{true: "`mv ", false: "`teleport-update pin "}[about == "no table changed"]
+				if err != nil && !strings.Contains(err.Error(), advice) {
+					t.Errorf("%v does not advise %s", err, advice)
+				}
 				if !failure.Is[*failure.RefusedError](err) || m.main != serves || host.Exists(m.Host.Paths.Journal()) {
 					t.Errorf("it ends with %v; the agent is %+v", err, m.main)
 				}
 				if _, err := os.Stat(m.Host.Paths.KeptBackups()); err == nil {
 					t.Errorf("a backup is kept, of %v", m.keptSchemas())
+				}
+				if about == "no table changed" { // what it advises
+					must(t, os.Rename(link, link+".other"))
+					if err, _ := m.leave(state.Uninstall{}); err != nil {
+						t.Errorf("after the mv it ends with %v", err)
+					}
+					if err := m.leftToBefore(); err != nil {
+						t.Error(err)
+					}
 				}
 			})
 		}

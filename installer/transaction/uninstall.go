@@ -99,9 +99,11 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 	if err != nil {
 		return keeps, err
 	}
-	program, comes := m.Host.AgentBefore(o)
-	if !comes {
-		return keeps, nil
+	if program, comes := m.Host.AgentBefore(o); comes {
+		keeps, err = m.planLeave(ctx, c, program)
 	}
-	return m.planLeave(ctx, c, program)
+	if err == nil {
+		err = o.CheckInTheWay() // last: a program that changed the database is to stay in its place
+	}
+	return keeps, err
 }
