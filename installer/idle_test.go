@@ -332,6 +332,32 @@ var idleMeans = []struct {
 	}), decision.Failing, decision.NoRuns},
 }
 
+// Whatever keeps runs from their work, no condition beside it promises that a run switches to the version that is wanted.
+func TestNoRunIsPromisedWhereRunsDoNotWork(t *testing.T) {
+	tried := 0
+	for _, tc := range idleMeans {
+		if !slices.Contains([]decision.Type{decision.TimerStopped, decision.RunNotMade, decision.NoRuns}, tc.by) {
+			continue
+		}
+		tried++
+		t.Run(tc.word+", "+tc.how, func(t *testing.T) {
+			h := newWellHost(t)
+			h.answer.Release.Version = "1.2.0"
+			tc.breaks(t, h)
+			h.state(t)
+			r, err := h.Status(t.Context(), StatusOptions{})
+			must(t, err)
+			waits := slices.IndexFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == decision.UpdateWaits })
+			if waits < 0 || strings.Contains(r.Conditions[waits].Message, "a run of the timer switches to it") {
+				t.Errorf("status says %+v", r.Conditions)
+			}
+		})
+	}
+	if tried < 15 {
+		t.Errorf("only %d faults of runs were tried", tried)
+	}
+}
+
 func ownUnit(name string, change func(*systemd.Unit)) func(*testing.T, *wellHost) {
 	return func(_ *testing.T, h *wellHost) { h.own[name] = change }
 }

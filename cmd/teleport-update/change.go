@@ -150,7 +150,7 @@ func (a *app) updateCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			opts := installer.UpdateOptions{Now: c.Bool("now"), SkipBackup: c.Bool("skip-backup"), Restart: c.Bool("restart")}
-			if opts.Restart && a.scheduled() {
+			if opts.Restart && transaction.Scheduled() {
 				return usagef("--restart is for a person's command: the timer's runs never restart an agent for it")
 			}
 			if !c.Bool("dry-run") {

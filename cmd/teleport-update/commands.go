@@ -148,10 +148,6 @@ var flagWords = strings.NewReplacer(
 	": parse error", "",
 )
 
-// scheduled reports whether the timer's unit started this run; the unit says so
-// in the environment.
-func (a *app) scheduled() bool { return os.Getenv(transaction.ScheduledVariable) == "1" }
-
 func (a *app) before(c *cli.Context) error {
 	if c.String("log-format") == "" {
 		a.terminal = terminalOf(a.stderr, c.Bool("debug"))
@@ -230,7 +226,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		command = append(command, "--debug")
 	}
 	i := installer.New(paths, a.log, command...)
-	i.Machine.Scheduled = a.scheduled()
+	i.Machine.Scheduled = transaction.Scheduled()
 	if name := c.Command.Name; name != "switch" && name != recoverName && slices.ContainsFunc(c.App.Commands,
 		func(c *cli.Command) bool { return c.Name == name }) {
 		a.settle = func(ctx context.Context, done bool) {

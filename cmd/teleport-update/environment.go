@@ -46,7 +46,7 @@ func isBool(value string) bool {
 // command line of a person is theirs: there a value that cannot be used is an error.
 func dropUnusable(args []string) (dropped []string) {
 	recovery := slices.Contains(args, recoverName) && os.Getenv("INVOCATION_ID") != "" // of a unit's process
-	if !recovery && os.Getenv(transaction.ScheduledVariable) != "1" {
+	if !recovery && !transaction.Scheduled() {
 		return nil
 	}
 	for name, use := range usable {

@@ -64,12 +64,15 @@ func TestNoVariableIsAFlagOfEachRunOfTheTimer(t *testing.T) {
 			if dropped := dropUnusable([]string{appName, "update"}); len(dropped) > 0 {
 				t.Errorf("a person's update goes without %q", dropped)
 			}
-			t.Setenv(transaction.ScheduledVariable, "1")
-			if dropped := dropUnusable([]string{appName, "update"}); !slices.Equal(dropped, []string{variable}) {
-				t.Errorf("a run of the timer goes without %q; want %q", dropped, variable)
-			}
-			if value, set := os.LookupEnv(variable); set {
-				t.Errorf("a run of the timer goes by %s=%s", variable, value)
+			for _, scheduled := range []string{"1", "0", ""} { // the unit's value, and those of a file that has the variable, too
+				t.Setenv(variable, "true")
+				t.Setenv(transaction.ScheduledVariable, scheduled)
+				if dropped := dropUnusable([]string{appName, "update"}); !slices.Equal(dropped, []string{variable}) {
+					t.Errorf("a run of the timer (%q) goes without %q; want %q", scheduled, dropped, variable)
+				}
+				if value, set := os.LookupEnv(variable); set {
+					t.Errorf("a run of the timer (%q) goes by %s=%s", scheduled, variable, value)
+				}
 			}
 		})
 	}

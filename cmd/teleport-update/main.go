@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(a.stderr, "%s: %s; see `%s --help`\n", appName, console.Line(asTyped(err.Error(), args)), appName)
 		return exitUsage
 	}
-	if busy, ok := errors.AsType[*state.BusyError](err); ok && a.scheduled() {
+	if busy, ok := errors.AsType[*state.BusyError](err); ok && transaction.Scheduled() {
 		a.log.Info("another updater is at work; the next run looks again", "holder", busy.Holder)
 		return 0
 	}

@@ -25,7 +25,7 @@ func agentFaults() []Check {
 	return []Check{
 		{AgentUnstable, Fault, Unstable, "agent", "the agent crashes again and again after its version was proven", settled | active,
 			agentUnstable},
-		{AgentDown, Fault, NeedsAttention, "agent", "the agent should run and does not", settled | active, agentDown},
+		{AgentDown, Fault, NeedsAttention, "agent", "the agent should run and does not", quiet | active, agentDown},
 		{VersionBroken, Fault, NeedsAttention, "active version", "the active version is not whole on disk, or its program cannot be executed",
 			settled | active, versionBroken},
 		{LinksBroken, Fault, NeedsAttention, "links and units", "a link or the agent's unit file is missing, or is not the active version's",
@@ -81,7 +81,11 @@ func agentDown(h *facts, f *finder) error {
 	}
 	a := h.agent
 	enabled := a.UnitFileState == "enabled"
+	open, err := h.Transaction()
 	switch {
+	case err != nil: // another check tells of that
+	case open != nil:
+		h.downInBetween(f, open.Agent.State)
 	case h.crashing():
 	case a.State == state.AgentRunning && h.loopsUncounted():
 		f.found(nonZero(a.Since), fmt.Sprintf("systemd has restarted the agent %d times since somebody started it, the last time less than "+
@@ -96,6 +100,21 @@ func agentDown(h *facts, f *finder) error {
 			" starts it")))
 	}
 	return nil
+}
+
+// downInBetween is agentDown while a transaction is open that no updater works on: as after one that was undone, and whose version of
+// before does not come up. before is how the transaction found the agent.
+func (h *facts) downInBetween(f *finder, before state.AgentState) {
+	a := h.agent
+	switch {
+	case !before.Wanted():
+	case a.State == state.AgentFailing:
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent fails (%s, %s) while a transaction is open, which is closed first: %s",
+			orUnknown(a.ActiveState), orUnknown(a.SubState), LookAtJournal))
+	case a.State == state.AgentStopped:
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run (%s, %s) while a transaction is open, which is closed first",
+			orUnknown(a.ActiveState), orUnknown(a.SubState)))
+	}
 }
 
 func versionBroken(h *facts, f *finder) error {

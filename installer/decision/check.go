@@ -84,6 +84,7 @@ const (
 	deep                      // a person asks: it takes too long for each run of the timer
 	readable                  // updates.yaml can be read
 	partly                    // always: a part of it is looked at only if a person asks
+	quiet                     // no updater is at work on a transaction: one that was cut off may be open
 )
 
 // rulesOut reports whether what holds says that a check which it does not have asked would find nothing: it is
@@ -164,6 +165,11 @@ type finder struct {
 
 func (f *finder) found(since *time.Time, message string) {
 	f.all = append(f.all, Condition{Type: f.check.Type, Severity: f.check.Severity, Since: since, Message: message, Subject: f.check.Subject})
+}
+
+// has reports whether a check of one of these types has found something.
+func (f *finder) has(types ...Type) bool {
+	return slices.ContainsFunc(f.all, func(c Condition) bool { return slices.Contains(types, c.Type) })
 }
 
 // blind notes what could not be looked at: each reason once as a condition, and each subject.

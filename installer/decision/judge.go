@@ -60,8 +60,10 @@ func (h *facts) situation() (holds when) {
 	if h.Deep {
 		holds |= deep
 	}
-	if t, err := h.Transaction(); t == nil && err == nil {
-		holds |= settled
+	if t, err := h.Transaction(); err == nil && t == nil {
+		holds |= settled | quiet
+	} else if err == nil && !t.Running {
+		holds |= quiet
 	}
 	if h.c.Spec.ActiveVersion != "" {
 		holds |= active

@@ -170,6 +170,8 @@ func updateWaits(h *facts, f *finder) error {
 	timer := "a run of the timer switches to it once it is this host's turn"
 	if off, stopped := h.timer(); off+stopped != "" {
 		timer = "no run of the timer comes, `teleport-update update` switches to it once it is this host's turn"
+	} else if f.has(RunNotMade, NoRuns) {
+		timer = "once runs of the timer work again, or by `teleport-update update`, this host switches to it when it is its turn"
 	}
 	f.found(nil, fmt.Sprintf("the cluster wants %s; %s", h.Desired.Short(), timer))
 	return nil

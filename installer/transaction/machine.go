@@ -24,6 +24,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"teleport-update/installer/host"
@@ -62,6 +63,13 @@ type Machine struct {
 // ScheduledVariable is set to 1 in the environment of a run that the timer
 // started.
 const ScheduledVariable = "TELEPORT_UPDATE_SCHEDULED"
+
+// Scheduled reports whether the timer started this run. The file of variables that its unit reads may give the variable
+// another value, and cannot take it away.
+func Scheduled() bool {
+	_, set := os.LookupEnv(ScheduledVariable)
+	return set
+}
 
 // Agent connects to the agent on a host that is up. Not to reach systemd is no
 // reason to do without it: whoever cannot ask comes back later.

@@ -1,0 +1,54 @@
+package installer
+
+import (
+	"slices"
+	"testing"
+
+	"teleport-update/installer/decision"
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+// A transaction that is open hides no agent that is down, unless an updater is at work on it, or nobody wanted the agent to run.
+func TestAnOpenTransactionHidesNoAgentThatIsDown(t *testing.T) {
+	failed := func(h *wellHost) { h.unit.ActiveState, h.unit.SubState, h.executes = "failed", "failed", "" }
+	stopped := func(h *wellHost) { h.unit.ActiveState, h.unit.SubState, h.executes = "inactive", "dead", "" }
+	for name, tc := range map[string]struct {
+		agent  func(h *wellHost)
+		before state.AgentState
+		works  bool
+		down   bool
+	}{
+		"it fails":                             {agent: failed, before: state.AgentRunning, down: true},
+		"it failed before, too":                {agent: failed, before: state.AgentFailing, down: true},
+		"it is stopped":                        {agent: stopped, before: state.AgentRunning, down: true},
+		"it was stopped before":                {agent: stopped, before: state.AgentStopped},
+		"nobody knows how it was":              {agent: stopped, before: state.AgentUnknown},
+		"it runs":                              {agent: func(*wellHost) {}, before: state.AgentRunning},
+		"it fails, and an updater is at work":  {agent: failed, before: state.AgentRunning, works: true},
+		"it is stopped; an updater is at work": {agent: stopped, before: state.AgentRunning, works: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newWellHost(t)
+			tc.agent(h)
+			j := &state.Journal{ID: "x", BootID: "boot", Started: noon, Phase: "rolling_back", Agent: state.Agent{State: tc.before}}
+			j.From, j.To.Release = &state.Tree{Release: h.config.Active()}, version.Release{Version: "1.2.0", Edition: version.Enterprise}
+			j.Writer = "/usr/bin/teleport-update"
+			must(t, j.Save(h.Machine.Host.Paths.Journal()))
+			want := []decision.Type{decision.TransactionOpen}
+			if tc.works {
+				unlock, err := state.Lock(t.Context(), h.Machine.Host.Paths.UpdateLock(), 0)
+				must(t, err)
+				defer unlock()
+				h.Processes.Proc = "/proc"
+				want[0] = decision.TransactionRunning
+			}
+			if tc.down {
+				want = append(want, decision.AgentDown)
+			}
+			if _, types := h.state(t); !slices.Equal(types, want) {
+				t.Errorf("status has %v, want %v", types, want)
+			}
+		})
+	}
+}
