@@ -28,7 +28,8 @@ type Startup struct {
 	programs     inputs // of commands whose failure ends the start
 	streams      streams
 	folders      []ownFolder
-	cpus         []int // to which the processes are bound; empty: to none
+	cpus         []int  // to which the processes are bound; empty: to none
+	profile      string // of AppArmor
 }
 
 // least are the values of limits below which this program does not come to its end, with any work.
@@ -54,6 +55,7 @@ const leastTime = 1_000_000
 func parseStartup(p properties) Startup {
 	s := Startup{made: madeFor(p), Before: commandsBefore(p), folders: parseOwnFolders(p), cpus: parseCPUs(p)}
 	s.mounts, s.Services = startedBefore(p)
+	s.profile = parseProfile(p)
 	s.inputs, s.programs, s.streams = parseInputs(p, s.made), parsePrograms(p, s.made), parseStreams(p)
 	if group := property[string](p, "Group"); group != "" && !property[bool](p, "DynamicUser") {
 		s.Groups = append(s.Groups, "Group="+group)
@@ -169,7 +171,8 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 	}
 	blocked := func() string { return blockedFolder(s.folders, s.isToBeMounted) }
 	lacks := func() string { return lacksCPUs(s.cpus) }
-	for _, look := range []func() string{s.missingInput, s.closedStream, blocked, s.brokenProgram, lacks} {
+	unconfined := func() string { return kernelsAppArmor.lacks(s.profile) }
+	for _, look := range []func() string{s.missingInput, s.closedStream, blocked, s.brokenProgram, lacks, unconfined} {
 		if setting := look(); setting != "" {
 			return setting
 		}
