@@ -52,3 +52,29 @@ func TestAnOpenTransactionHidesNoAgentThatIsDown(t *testing.T) {
 		})
 	}
 }
+
+// Nor does a journal that cannot be read.
+func TestAnUnreadableJournalHidesNoAgentThatIsDown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		agent func(h *wellHost)
+		down  bool
+	}{
+		"it fails":   {func(h *wellHost) { h.unit.ActiveState, h.unit.SubState, h.executes = "failed", "failed", "" }, true},
+		"it is down": {func(h *wellHost) { h.unit.ActiveState, h.unit.SubState, h.executes = "inactive", "dead", "" }, true},
+		"a person disabled it": {func(h *wellHost) {
+			h.unit.ActiveState, h.unit.SubState, h.unit.UnitFileState, h.executes = "inactive", "dead", "disabled", ""
+		}, false},
+		"it runs": {func(*wellHost) {}, false},
+	} {
+		h := newWellHost(t)
+		tc.agent(h)
+		writeFile(t, h.Machine.Host.Paths.Journal(), "")
+		want := []decision.Type{decision.RecordsBroken}
+		if tc.down {
+			want = append(want, decision.AgentDown)
+		}
+		if _, types := h.state(t); !slices.Equal(types, want) {
+			t.Errorf("%s: status has %v, want %v", name, types, want)
+		}
+	}
+}

@@ -71,6 +71,17 @@ func (s *Store) versionOfTarget(path, target string) (string, error) {
 	return entryOf(end, dirs...), err
 }
 
+// Named returns the release into whose folder a link at path leads by what it says: the folder may be gone. The edition is
+// known only if the folder's name has it.
+func (s *Store) Named(path, target string) (Release, bool) {
+	name, err := s.versionOfTarget(path, target)
+	if err != nil {
+		return Release{}, false
+	}
+	v, edition, ok := parseFolder(name)
+	return Release{Version: v, Edition: edition}, ok
+}
+
 // realPlaces are the places without links on the way, as the kernel names what runs
 // from them; those that are there.
 func (s *Store) realPlaces() (dirs []string, err error) {

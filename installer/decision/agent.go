@@ -83,9 +83,10 @@ func agentDown(h *facts, f *finder) error {
 	enabled := a.UnitFileState == "enabled"
 	open, err := h.Transaction()
 	switch {
-	case err != nil: // another check tells of that
+	case err != nil:
+		h.downInBetween(f, enabled && a.LoadState != "masked", "the journal of a transaction cannot be read, which is put right first")
 	case open != nil:
-		h.downInBetween(f, open.Agent.State)
+		h.downInBetween(f, open.Agent.State.Wanted(), "a transaction is open, which is closed first")
 	case h.crashing():
 	case a.State == state.AgentRunning && h.loopsUncounted():
 		f.found(nonZero(a.Since), fmt.Sprintf("systemd has restarted the agent %d times since somebody started it, the last time less than "+
@@ -102,18 +103,17 @@ func agentDown(h *facts, f *finder) error {
 	return nil
 }
 
-// downInBetween is agentDown while a transaction is open that no updater works on: as after one that was undone, and whose version of
-// before does not come up. before is how the transaction found the agent.
-func (h *facts) downInBetween(f *finder, before state.AgentState) {
+// downInBetween is agentDown where an updater was cut off, as after a version was undone whose version of before does not come up.
+// wanted says whether somebody wants the agent to run, cause what is in between.
+func (h *facts) downInBetween(f *finder, wanted bool, cause string) {
 	a := h.agent
+	how := fmt.Sprintf("(%s, %s)", orUnknown(a.ActiveState), orUnknown(a.SubState))
 	switch {
-	case !before.Wanted():
+	case !wanted:
 	case a.State == state.AgentFailing:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent fails (%s, %s) while a transaction is open, which is closed first: %s",
-			orUnknown(a.ActiveState), orUnknown(a.SubState), LookAtJournal))
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent fails %s while %s: %s", how, cause, LookAtJournal))
 	case a.State == state.AgentStopped:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run (%s, %s) while a transaction is open, which is closed first",
-			orUnknown(a.ActiveState), orUnknown(a.SubState)))
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run %s while %s", how, cause))
 	}
 }
 

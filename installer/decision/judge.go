@@ -60,9 +60,11 @@ func (h *facts) situation() (holds when) {
 	if h.Deep {
 		holds |= deep
 	}
-	if t, err := h.Transaction(); err == nil && t == nil {
+	if t, err := h.Transaction(); err != nil {
+		holds |= quiet // as far as can be told
+	} else if t == nil {
 		holds |= settled | quiet
-	} else if err == nil && !t.Running {
+	} else if !t.Running {
 		holds |= quiet
 	}
 	if h.c.Spec.ActiveVersion != "" {

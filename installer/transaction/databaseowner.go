@@ -67,7 +67,9 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 		return owner{}, err
 	}
 	m.Host.Log.Warn("the database of today is not of the active version", "error", err)
-	if _, program := m.programInPlace(tree); !another {
+	if _, program := m.programInPlace(tree); !another && program == "" {
+		is = m.goneInPlace(tree)
+	} else if !another {
 		is = versionOf(ctx, m.Host, program)
 	}
 	return owner{another: true, version: is}, nil
@@ -117,7 +119,7 @@ func CheckTables(ctx context.Context, m *Machine, c state.Config, seen Seen) (wh
 		return nil, err
 	}
 	if tree, ok, err := m.Active(c); err == nil && ok {
-		if _, program := m.programInPlace(tree); program != "" {
+		if _, program := m.programInPlace(tree); program != "" || m.goneInPlace(tree) != "" {
 			return nil, nil // CheckPair says more of it
 		}
 	}

@@ -3,6 +3,8 @@ package transaction
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -106,7 +108,7 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	case another:
 		place, program = tree.Binary(host.AgentName), tree.Binary(host.AgentName)
 	case program == "":
-		return nil // nothing else would start by the link, or by the unit
+		return m.checkGone(ctx, c, tree, seen) // nothing else would start by the link, or by the unit
 	default:
 		sight, err := seen.Sight(ctx)
 		if err != nil || sight.servesFrom(tree.ProgramsDir()) {
@@ -129,6 +131,53 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 		"link, unit and program stay as they are, for version %s may not be able to start on it",
 		namedVersion(runs), place, tree.Release.Short()).
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
+}
+
+// checkGone is CheckPair for an agent's link that leads to a version of the store whose folder is gone. Its agent may have changed the
+// database, which shows if it is known with which tables the active version runs: those noted, or those of its own backup.
+func (m *Machine) checkGone(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
+	gone := m.goneInPlace(tree)
+	if gone == "" {
+		return nil
+	}
+	sight, err := seen.Sight(ctx)
+	if err != nil || sight.servesFrom(tree.ProgramsDir()) {
+		return err
+	}
+	fits := c.Status.ActiveSchema
+	if fits == "" {
+		then, err := backup.SchemaOf(ctx, tree.BackupDir())
+		if err != nil {
+			return nil // nobody knows, and nothing would start as it is
+		}
+		fits = then.Digest()
+	}
+	now, err := seen.Schema(ctx)
+	switch {
+	case err != nil:
+		return failure.Unchanged("see whether version %s can read the agent's database: %w", tree.Release.Short(), err).
+			To("repair that first").Refused()
+	case now == "" || now == fits:
+		return nil
+	}
+	return failure.Unchanged("%s leads to version %s, whose folder is gone, and the agent's database has other tables than version %s "+
+		"runs with: link, unit and program stay as they are", filepath.Join(m.Host.Paths.LinkDir, host.AgentName), gone, tree.Release.Short()).
+		To("`teleport-update pin %s` fetches that version again, or set the cluster to it", gone).Refused()
+}
+
+// goneInPlace is the version to which the agent's link leads in the place of another one, and whose program is gone; empty if
+// there is none.
+func (m *Machine) goneInPlace(tree versions.Tree) string {
+	link := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
+	target, err := os.Readlink(link)
+	if err != nil {
+		return ""
+	}
+	named, ok := m.Host.Store.Named(link, target)
+	if _, err := os.Stat(link); !ok || named.Version == tree.Release.Version || !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return named.Version
 }
 
 // programInPlace is a program that somebody put in the place of a version's, and what leads to it now: the

@@ -83,12 +83,16 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	m.cleanUp(ctx)
 	m.removeEnded(ctx)
 	j, err := m.loadOrSetAside(ctx)
-	if err == nil && j == nil {
+	switch {
+	case err == nil && j == nil:
 		m.forgetMounts() // of one that was killed after its end
 		m.dropLeftover()
 		err = startStopped(ctx, m)
-	} else if err != nil && host.Absent(m.Host.Paths.Journal()) && !failure.Is[*unreadHistoryError](err) {
+	case err == nil || failure.Is[*unreadHistoryError](err):
+	case host.Absent(m.Host.Paths.Journal()):
 		err = errors.Join(err, m.startAgain(ctx))
+	default: // a person has to look at the files; the next boot starts an agent that was stopped by the same links
+		err = errors.Join(err, startStopped(ctx, m))
 	}
 	if err != nil || j == nil {
 		return err
