@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -49,7 +50,7 @@ func CheckReach(ctx context.Context, h *Host, u systemd.Unit, ask AskUnit, progr
 		if service, err := startsFirst(ctx, u, ask); service != "" || err != nil {
 			return nil, err
 		}
-		return closedTo(u, account, need, barrier), nil
+		return closedTo(h, u, account, need, barrier), nil
 	}
 	return nil, err
 }
@@ -118,14 +119,24 @@ func startsFirst(ctx context.Context, u systemd.Unit, ask AskUnit) (string, erro
 }
 
 // closedTo says what keeps the agent's user from what the next process needs, and how to open it.
-func closedTo(u systemd.Unit, account asuser.Account, n need, b *asuser.Barrier) error {
+func closedTo(h *Host, u systemd.Unit, account asuser.Account, n need, b *asuser.Barrier) error {
 	advice := fmt.Sprintf("`%s` opens it, and `namei -l %s` shows the way", opens(account, n, b), n.path)
-	if b.Misled {
+	switch {
+	case isSameFolder(n.give, h.Paths.DataDir):
+		advice = "that folder is the updater's and stays root's: an agent that runs as another user needs a data_dir of its own, which its " +
+			"configuration names, or named before somebody changed it"
+	case b.Misled:
 		advice = fmt.Sprintf("look at the way with `namei -l %s`, and put back what belongs there: others than root can change where it leads",
 			n.path)
 	}
 	return failure.Refuse("%s would not start again, for its user %s may not %s %s: %s has mode %v and belongs to %s; %s", u.Name,
 		account.Name, n.does, n.path, b.Path, b.Mode, nameOf(b.UID), advice)
+}
+
+func isSameFolder(a, b string) bool {
+	one, err := os.Stat(a)
+	other, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(one, other)
 }
 
 // opens is the command that opens a barrier: the least that helps, and nothing that opens the agent's own files to everybody. It follows

@@ -114,6 +114,33 @@ func TestWhatIsClosedToTheAgentsUser(t *testing.T) {
 	}
 }
 
+// The updater's folder stays root's: nobody is told to give it to an agent's user that its configuration leads there, as an emptied one
+// does.
+func TestNobodyIsToldToGiveTheUpdatersFolderAway(t *testing.T) {
+	for name, closes := range map[string]string{"the folder": "data", "the database's folder": "data/proc", "the database": "data/proc/sqlite.db"} {
+		for _, linked := range []bool{false, true} {
+			h := newOwnedHost(t)
+			h.Paths.DataDir = h.root + "/data"
+			named := h.Paths.DataDir
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				writeFile(t, named+"/proc/sqlite.db"+suffix, "")
+			}
+			if linked {
+				named = h.root + "/link"
+				must(t, os.Symlink("data", named))
+			}
+			writeFile(t, h.Paths.AgentConfig, "teleport:\n  data_dir: "+named+"\n")
+			h.gives("data", "data/proc", "data/proc/sqlite.db", "data/proc/sqlite.db-wal", "data/proc/sqlite.db-shm", "teleport.yaml")
+			h.closes(closes, 0o700)
+			why, err := CheckReach(t.Context(), h.Host, h.unit, noUnit)
+			must(t, err)
+			if why == nil || strings.Contains(why.Error(), "chown") || !strings.Contains(why.Error(), "needs a data_dir of its own") {
+				t.Errorf("%s, by a link %v: %v", name, linked, why)
+			}
+		}
+	}
+}
+
 // The agent's user may lead the way to a file of root's, which nobody is told to open then.
 func TestNobodyIsToldToOpenWhereTheAgentsUserLeads(t *testing.T) {
 	for name, lead := range map[string]func(h *ownedHost, secret string) error{

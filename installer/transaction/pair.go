@@ -134,7 +134,8 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 }
 
 // checkGone is CheckPair for an agent's link that leads to a version of the store whose folder is gone. Its agent may have changed the
-// database, which shows if it is known with which tables the active version runs: those noted, or those of its own backup.
+// database, which shows if it is known with which tables the active version runs: those noted, or those of its own backup. Where
+// nobody knows, a newer version may have.
 func (m *Machine) checkGone(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
 	gone := m.goneInPlace(tree)
 	if gone == "" {
@@ -145,11 +146,7 @@ func (m *Machine) checkGone(ctx context.Context, c state.Config, tree versions.T
 		return err
 	}
 	fits := c.Status.ActiveSchema
-	if fits == "" {
-		then, err := backup.SchemaOf(ctx, tree.BackupDir())
-		if err != nil {
-			return nil // nobody knows, and nothing would start as it is
-		}
+	if then, err := backup.SchemaOf(ctx, tree.BackupDir()); fits == "" && err == nil {
 		fits = then.Digest()
 	}
 	now, err := seen.Schema(ctx)
@@ -157,10 +154,10 @@ func (m *Machine) checkGone(ctx context.Context, c state.Config, tree versions.T
 	case err != nil:
 		return failure.Unchanged("see whether version %s can read the agent's database: %w", tree.Release.Short(), err).
 			To("repair that first").Refused()
-	case now == "" || now == fits:
+	case now == "" || now == fits || fits == "" && version.Compare(gone, tree.Release.Version) <= 0:
 		return nil
 	}
-	return failure.Unchanged("%s leads to version %s, whose folder is gone, and the agent's database has other tables than version %s "+
+	return failure.Unchanged("%s leads to version %s, whose folder is gone, and the agent's database may have other tables than version %s "+
 		"runs with: link, unit and program stay as they are", filepath.Join(m.Host.Paths.LinkDir, host.AgentName), gone, tree.Release.Short()).
 		To("`teleport-update pin %s` fetches that version again, or set the cluster to it", gone).Refused()
 }

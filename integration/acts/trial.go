@@ -167,6 +167,9 @@ func (r *trial) judge(when string, enough func(sight) []string) {
 		restarts = -1 // an undoing that waited for others may restart the agent in the run that ends it
 	}
 	for n, process := range strings.Split(strings.TrimSpace(processes), "\n") {
+		if strings.TrimSpace(process) == "" {
+			return // it has ended by itself meanwhile: what starts and fails again is no agent that runs
+		}
 		if process != last {
 			last, restarts = process, restarts+1
 		}
