@@ -50,6 +50,10 @@ func (c consistency) CheckPair(ctx context.Context, config state.Config, tree ve
 	return c.i.Machine.CheckPair(ctx, config, tree, seen)
 }
 
+func (c consistency) CheckLed(ctx context.Context, tree versions.Tree, seen transaction.Seen) error {
+	return c.i.Machine.CheckLed(ctx, tree, seen)
+}
+
 func (c consistency) CheckTables(ctx context.Context, config state.Config, seen transaction.Seen) (why, err error) {
 	return transaction.CheckTables(ctx, c.i.Machine, config, seen)
 }

@@ -161,6 +161,9 @@ func linksBroken(h *facts, f *finder) error {
 		return err
 	}
 	why, err := h.Pair(h)
+	if why == nil && err == nil {
+		why, err = h.Led(h)
+	}
 	for _, p := range problems {
 		switch {
 		case err != nil: // nobody knows what helps

@@ -85,6 +85,21 @@ func (a AgentUnit) ledBy(unit []byte) (now, then Places, err error) {
 	return now, then, nil
 }
 
+// LedElsewhere compares where the agent's unit leads it now and would lead it with another content of its file, and reports whether
+// the configuration or the folder of data would be another one. What cannot be read is compared by its names.
+func (h *Host) LedElsewhere(unit []byte) (now, then Places, elsewhere bool) {
+	now, then, err := h.AgentUnit().ledBy(unit)
+	if err != nil || now == then {
+		return now, then, false
+	}
+	if now.Config != then.Config && !isSameFile(now.Config, then.Config) {
+		return now, then, true
+	}
+	dir, err := now.dataDir(h.Paths.DataDir)
+	other, otherErr := then.dataDir(h.Paths.DataDir)
+	return now, then, err != nil || otherErr != nil || dir != other && !isSameFile(dir, other)
+}
+
 // ledByCommand are the places that a unit's command names, or its environment if the command does not.
 func ledByCommand(command systemd.ServiceCommand) Places {
 	named := ledTo(command.Words)

@@ -122,7 +122,7 @@ func startsFirst(ctx context.Context, u systemd.Unit, ask AskUnit) (string, erro
 func closedTo(h *Host, u systemd.Unit, account asuser.Account, n need, b *asuser.Barrier) error {
 	advice := fmt.Sprintf("`%s` opens it, and `namei -l %s` shows the way", opens(account, n, b), n.path)
 	switch {
-	case isSameFolder(n.give, h.Paths.DataDir):
+	case isSameFile(n.give, h.Paths.DataDir):
 		advice = "that folder is the updater's and stays root's: an agent that runs as another user needs a data_dir of its own, which its " +
 			"configuration names, or named before somebody changed it"
 	case b.Misled:
@@ -133,7 +133,7 @@ func closedTo(h *Host, u systemd.Unit, account asuser.Account, n need, b *asuser
 		account.Name, n.does, n.path, b.Path, b.Mode, nameOf(b.UID), advice)
 }
 
-func isSameFolder(a, b string) bool {
+func isSameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	other, otherErr := os.Stat(b)
 	return err == nil && otherErr == nil && os.SameFile(one, other)

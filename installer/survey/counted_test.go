@@ -81,6 +81,8 @@ func (c counted) CheckEnded(ctx context.Context, _ state.Config, seen transactio
 	return errors.Join(c.read("ended"), err)
 }
 
+func (c counted) CheckLed(context.Context, versions.Tree, transaction.Seen) error { return nil }
+
 func (c counted) CheckPair(ctx context.Context, _ state.Config, _ versions.Tree, seen transaction.Seen) error {
 	_, err := seen.Sight(ctx)
 	_, unread := seen.Schema(ctx)

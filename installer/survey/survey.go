@@ -70,6 +70,8 @@ type Consistency interface {
 	CheckEnded(context.Context, state.Config, transaction.Seen) error
 	// CheckPair is a *failure.RefusedError where a repair leaves links and unit as they are.
 	CheckPair(context.Context, state.Config, versions.Tree, transaction.Seen) error
+	// CheckLed is a *failure.RefusedError where a repair leaves the unit as it is.
+	CheckLed(context.Context, versions.Tree, transaction.Seen) error
 	// CheckTables says why the active version may not be able to start on the database of an agent that is down; err is why
 	// that cannot be told.
 	CheckTables(context.Context, state.Config, transaction.Seen) (why, err error)

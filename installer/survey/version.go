@@ -75,6 +75,20 @@ func (s *Survey) Pair(ctx context.Context) (why, err error) {
 	})
 }
 
+// Led is why a repair leaves the unit of the active version as it is: somebody wrote another one, by which the agent runs and which
+// leads it elsewhere.
+func (s *Survey) Led(ctx context.Context) (why, err error) {
+	v, err := s.Version()
+	if err != nil || !v.Whole {
+		return nil, err
+	}
+	err = s.from.Fits.CheckLed(ctx, v.Tree, seen{s})
+	if failure.Is[*failure.RefusedError](err) {
+		return err, nil
+	}
+	return nil, err
+}
+
 // Links says what is wrong with the links and the unit file of the active version, a
 // sentence each. It looks at each of them once.
 func (s *Survey) Links() ([]string, error) {

@@ -78,6 +78,7 @@ type model struct {
 	wrong    []string    // what no updater may do
 	restores int         // by an undoing, since the version that was switched to ran last
 	from, to version.Release
+	since    time.Time // when the agent was started; zero if no test asks
 }
 
 // row is one that the agent wrote; keep, that it must not be lost to an undoing.

@@ -76,7 +76,7 @@ func (m *model) sight() (s Sight) {
 		s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
 		s.Group = []int{others.pid} // whichever of its processes has files open
 		s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Parent: m.main.parent, Exe: m.main.dir + "/bin/teleport"}
-		s.Serving = s.Main
+		s.Serving, s.Since = s.Main, m.since
 		if m.ending {
 			s.ActiveState, s.SubState, s.JobPending, s.StopPending = "deactivating", "stop-sigterm", true, true
 		}

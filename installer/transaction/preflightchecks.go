@@ -45,6 +45,7 @@ func preflightChecks() []preflightCheck {
 		{name: "a stop leaves no process", needs: Change | Now | wanted | exchanges, check: stopLeavesNone, stays: true, leaves: true},
 		{name: "nobody uses the database", needs: Change | Now | wanted | stops, check: databaseUnused},
 		{name: "the active version is linked", needs: Change, check: activeLinked, stays: true},
+		{name: "the agent's unit leads it", needs: Change, check: ledAlike, stays: true},
 		{name: "links", needs: Change | Now | onDisk, check: linksPlanned, stays: true},
 		{name: "folders of links and unit", needs: Change | Now | onDisk, check: foldersWritable,
 			sentence: "put version %[2]s in its place: %[1]w", advice: "see that the folder can be written"},
@@ -268,6 +269,14 @@ func activeLinked(p *Preflight, _ context.Context) error {
 	return failure.Refuse("%s %s, and the agent runs version %s: if the change had to be undone, "+
 		"the agent would not start again on its database; "+
 		"`teleport-update update` puts the link back (`teleport-update enable`, if updates are disabled)", link, leads, active.Release.Short())
+}
+
+// ledAlike: a unit that somebody wrote may lead the agent elsewhere than that of each version does.
+func ledAlike(p *Preflight, ctx context.Context) error {
+	if p.config.Spec.ActiveVersion == "" {
+		return nil // the first enable keeps the arguments, or says why it cannot
+	}
+	return p.t.m.CheckLed(ctx, p.Tree, p.t.m)
 }
 
 func linksPlanned(p *Preflight, _ context.Context) (err error) {
