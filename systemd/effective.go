@@ -97,7 +97,7 @@ func readServiceFile(path string) ([]byte, error) {
 // dropIns are the files that add to a unit, in the order in which systemd reads them. Of two with
 // one name, that of the unit counts before that of all units of its type.
 func dropIns(name string, dirs []string) (files []string, err error) {
-	for _, of := range []string{name, strings.TrimPrefix(filepath.Ext(name), ".")} {
+	for _, of := range dropInNames(name, dirs) {
 		for _, dir := range dirs {
 			found, err := glob(filepath.Join(dir, of+".d", "*.conf"))
 			if err != nil {

@@ -39,6 +39,9 @@ var commandForms = map[string]map[string]string{
 	"one's own before all services'":  {"/etc/systemd/system/form.service": "ExecStart=/root/form start", "/etc/systemd/system/service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/a.yaml", "/usr/lib/systemd/system/form.service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/b.yaml"},
 	"a drop-in until the next boot":   {"/etc/systemd/system/form.service": "ExecStart=/root/form start", "/run/systemd/system/form.service.d/50.conf": "ExecStart=\nExecStart=/root/form start --data-dir=/srv/a"},
 	"a drop-in by systemctl":          {"/etc/systemd/system/form.service": "ExecStart=/root/form start", "/etc/systemd/system.control/form.service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/a.yaml"},
+	"a drop-in of an alias":           {"/etc/systemd/system/form.service": "ExecStart=/root/form start", "/etc/systemd/system/gw.service": "-> form.service", "/etc/systemd/system/gw.service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/a.yaml"},
+	"one's own before an alias's":     {"/etc/systemd/system/form.service": "ExecStart=/root/form start", "/run/systemd/system/gw.service": "-> /etc/systemd/system/form.service", "/etc/systemd/system/gw.service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/a.yaml", "/usr/lib/systemd/system/form.service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/b.yaml"},
+	"an alias's before all services'": {"/etc/systemd/system/form.service": "ExecStart=/root/form start", "/etc/systemd/system/gw.service": "-> form.service", "/etc/systemd/system/service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/a.yaml", "/usr/lib/systemd/system/gw.service.d/50.conf": "Environment=TELEPORT_CONFIG_FILE=/etc/b.yaml"},
 	"a unit of this boot only":        {"/run/systemd/system.control/form.service": "ExecStart=/root/form start --config=/etc/b.yaml", "/etc/systemd/system/form.service": "ExecStart=/root/form start --config=/etc/a.yaml"},
 	"prefixes":                        {"/etc/systemd/system/form.service": "ExecStart=-+/root/form start --config=/etc/b.yaml"},
 	"a name of its own":               {"/etc/systemd/system/form.service": "ExecStart=@/root/form teleport start --config=/etc/b.yaml"},
@@ -56,6 +59,12 @@ func TestHostCommandsAreReadAsSystemdReadsThem(t *testing.T) {
 		for path, content := range files {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
+			}
+			if target, link := strings.CutPrefix(content, "-> "); link {
+				if err := os.Symlink(target, path); err != nil {
+					t.Fatal(err)
+				}
+				continue
 			}
 			if strings.Contains(path, "/systemd/") {
 				content = "[Service]\n" + content + "\n"
