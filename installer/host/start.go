@@ -100,7 +100,7 @@ func checkConfigThere(config string) error {
 	return failure.Refuse("%s, with which the agent's unit starts it, cannot be looked at: %w", config, err)
 }
 
-// CheckDatabaseThere says of a process of the agent's that its database is missing, or is another one, where the next one would
+// CheckDatabaseThere says of a process of the agent's that its database is missing, is empty, or is another one, where the next one would
 // look for it, and make an empty one. had says that the agent is known to have had one; else it is one
 // that the process has open, whose path is followed by nobody.
 func (h *Host) CheckDatabaseThere(pid int, had bool) error {
@@ -108,7 +108,7 @@ func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 	if err != nil {
 		return nil // another check tells of that
 	}
-	_, err = os.Lstat(path)
+	info, err := os.Lstat(path)
 	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -117,6 +117,10 @@ func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 		if open := procfs.Host().OpenInstead(pid, path); open != "" {
 			return failure.Refuse("the agent has the database %s open, and %s is another one, with which an agent that starts would go on: "+
 				"put the agent's own back before anybody restarts it; if its configuration was changed on purpose, restart the agent", open, path)
+		}
+		if had && err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			return failure.Refuse("the agent's database %s is empty, and an agent that starts goes on as a new one: "+
+				"put its content back before anybody restarts the agent", path)
 		}
 		return nil
 	case procfs.Host().Sees(pid, path): // by a mount of its own

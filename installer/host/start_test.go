@@ -192,12 +192,16 @@ func TestADatabaseThatIsNotInItsPlaceIsMissed(t *testing.T) {
 			must(t, os.Rename(proc, proc+".away"))
 			writeFile(t, filepath.Join(proc, "sqlite.db"), "")
 		}, holds: true, says: true},
+		"emptied, and known": {make: func(t *testing.T, proc string) {
+			must(t, os.Truncate(filepath.Join(proc, "sqlite.db"), 0))
+		}, holds: true, had: true, says: true},
+		"empty as yet":                       {make: func(t *testing.T, proc string) { must(t, os.Truncate(filepath.Join(proc, "sqlite.db"), 0)) }, holds: true},
 		"an agent that never had a database": {make: func(t *testing.T, proc string) { must(t, os.RemoveAll(proc)) }},
 	} {
 		h := testHost(t)
 		proc := filepath.Join(h.Paths.DataDir, "proc")
 		database := filepath.Join(proc, "sqlite.db")
-		writeFile(t, database, "")
+		writeFile(t, database, "SQLite format 3")
 		pid := 0
 		if tc.holds {
 			f, err := os.Open(database)
@@ -208,7 +212,9 @@ func TestADatabaseThatIsNotInItsPlaceIsMissed(t *testing.T) {
 		if tc.make != nil {
 			tc.make(t, proc)
 		}
-		if err := h.CheckDatabaseThere(pid, tc.had); (err != nil) != tc.says || err != nil && !strings.Contains(err.Error(), database+" is missing") && !strings.Contains(err.Error(), database+" is another one") {
+		err := h.CheckDatabaseThere(pid, tc.had)
+		named := func(how string) bool { return err != nil && strings.Contains(err.Error(), database+how) }
+		if (err != nil) != tc.says || tc.says && !named(" is missing") && !named(" is another one") && !named(" is empty") {
 			t.Errorf("%s: %v; want an error: %v", name, err, tc.says)
 		}
 	}

@@ -125,7 +125,7 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 			return fmt.Errorf("the agent runs, and its next start would fail: %w", why), nil
 		}
 		if c, err := s.Config(); err == nil {
-			why = s.from.Place.CheckDatabaseThere(a.Process.PID, c.Status.ActiveSchema != "" || s.backedUp(c.Previous()))
+			why = s.from.Place.CheckDatabaseThere(a.Process.PID, c.Status.ActiveSchema != "" || s.backedUp(c.Previous()) || s.backedUp(c.Active()))
 		}
 		if errors.Is(why, fs.ErrPermission) {
 			return nil, why // nobody could look
