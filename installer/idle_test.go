@@ -234,6 +234,12 @@ var idleMeans = []struct {
 		must(t, os.Symlink("/nonexistent/teleport.yaml", config))
 		h.unit.Command = []string{"teleport", "start", "--config=" + config}
 	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"on its database", "a drop-in makes its folder read-only", func(t *testing.T, h *wellHost) {
+		writeFile(t, h.Machine.Host.Paths.AgentConfig, "teleport: {}\n")
+		writeFile(t, h.Machine.Host.Paths.DataDir+"/proc/sqlite.db", "x")
+		h.unit.Command = []string{"teleport", "start", "--config=" + h.Machine.Host.Paths.AgentConfig}
+		h.unit.Ties.View.Veils = []systemd.Veil{{Path: "/", Setting: "ProtectSystem=strict", Of: systemd.Writing}}
+	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"that systemd has loaded", "without its first drop-in", func(t *testing.T, h *wellHost) {
 		writeFile(t, filepath.Join(h.Machine.Host.Paths.UnitDir, "teleport.service.d", "a.conf"), "")
 	}, decision.NeedsAttention, decision.UnitOverruled},

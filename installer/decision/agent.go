@@ -8,6 +8,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 )
 
 const (
@@ -202,10 +203,17 @@ func unitOverruled(h *facts, f *finder) error {
 		why, err = h.Needs(h)
 	}
 	problems, _ := h.Links()
-	if ours := h.agent.FragmentPath == h.Paths().Unit(); why != nil && (!ours || len(problems) == 0) {
-		f.found(nil, why.Error()) // else it follows from the links
+	if ours := h.agent.FragmentPath == h.Paths().Unit(); why != nil && (!ours || len(problems) == 0) { // else it follows from the links
+		f.found(nil, h.overrules(why))
 	}
 	return err
+}
+
+func (h *facts) overrules(why error) string {
+	if failure.Is[*host.UnresolvedError](why) {
+		return "no version is changed while nobody can tell which database is the agent's: " + wayOut(why)
+	}
+	return why.Error()
 }
 
 func agentOtherVersion(h *facts, f *finder) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"teleport-update/installer/host"
+	"teleport-update/internal/failure"
 )
 
 // A try looks for what would make a start of the agent fail, or start something else. It says what it found;
@@ -95,7 +96,13 @@ func mayBeStarted(h *facts) string {
 	return ""
 }
 
-func unitLeadsToVersion(h *facts) string { return found(h.Starts(h)) }
+func unitLeadsToVersion(h *facts) string {
+	why, err := h.Starts(h)
+	if failure.Is[*host.UnresolvedError](why) {
+		return "" // it keeps no agent from starting
+	}
+	return found(why, err)
+}
 
 func nextStartWorks(h *facts) string { return found(h.NextStart(h)) }
 

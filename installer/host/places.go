@@ -85,6 +85,13 @@ func (a AgentUnit) ledBy(unit []byte) (now, then Places, err error) {
 	return now, then, nil
 }
 
+// UnresolvedError: nobody but systemd can tell where the agent's unit leads it, or the agent's configuration cannot be read. No
+// version is changed then; it does not keep the agent from starting.
+type UnresolvedError struct{ Err error }
+
+func (e *UnresolvedError) Error() string { return e.Err.Error() }
+func (e *UnresolvedError) Unwrap() error { return e.Err }
+
 // LedElsewhere compares where the agent's unit leads it now and would lead it with another content of its file, and reports whether
 // the configuration or the folder of data would be another one. What cannot be read is compared by its names.
 func (h *Host) LedElsewhere(unit []byte) (now, then Places, elsewhere bool) {

@@ -48,10 +48,14 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 		now, err = places.dataDir(h.Paths.DataDir)
 		now = databaseIn(now)
 	}
+	needs := database
+	if needs == "" && err == nil {
+		needs = now
+	}
 	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
 	switch {
-	case h.unreachable(u, database) != nil:
-		return h.unreachable(u, database)
+	case h.unreachable(u, needs) != nil:
+		return h.unreachable(u, needs)
 	case len(unmet) > 0:
 		return failure.Refuse("%[1]s would not start again, for its %[2]s does not hold now: `systemctl cat %[1]s` shows where that is set",
 			u.Name, unmet[0])
@@ -65,7 +69,7 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	case named && checkConfigThere(config) != nil:
 		return checkConfigThere(config)
 	case err != nil:
-		return &failure.RefusedError{Err: err}
+		return &failure.RefusedError{Err: &UnresolvedError{err}}
 	case database != "" && now != database:
 		return failure.Refuse("%s leads the agent to the database %s, and its own is %s", config, now, database)
 	}

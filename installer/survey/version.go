@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"teleport-update/backup"
+	"teleport-update/installer/host"
 	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -117,9 +118,12 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 			return why, nil
 		}
 		// What an agent lacks that does not run, the advice to start it says.
-		why, err := s.NextStart(ctx)
+		why, err := s.startOf(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if failure.Is[*host.UnresolvedError](why) {
+			return why, nil
 		}
 		if why != nil {
 			return fmt.Errorf("the agent runs, and its next start would fail: %w", why), nil
@@ -137,6 +141,14 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 // NextStart says what keeps the agent from starting by its unit as systemd has it, whatever version that leads to; nil
 // if nothing does. err is why that cannot be told.
 func (s *Survey) NextStart(ctx context.Context) (why, err error) {
+	why, err = s.startOf(ctx)
+	if failure.Is[*host.UnresolvedError](why) {
+		return nil, err // which keeps versions from being changed, and no agent from starting
+	}
+	return why, err
+}
+
+func (s *Survey) startOf(ctx context.Context) (why, err error) {
 	return s.nextStart.get(func() (error, error) {
 		a, err := s.Agent(ctx)
 		if err != nil {
