@@ -31,6 +31,7 @@ var exceptions = map[string]exception{
 	"systemd is away":                                      {why: "nobody but systemd starts or stops an agent", says: `unknown: reach systemd`},
 	"the agent's user is gone":                             {why: "systemd starts nothing as a user that is not there", says: unhealthy},
 	"both versions are removed":                            {why: "there is no program to start", says: `no longer on disk|not whole|` + unhealthy},
+	"the new version is removed":                           {why: "the records are of yesterday, and nobody starts the older version on the newer one's database", says: `whose folder is gone`},
 	"the data are unmounted":                               {why: notThere, says: unhealthy},
 	"the data are read-only":                               {why: "no agent starts on data that it cannot write", says: unhealthy},
 	"the data's file system is full":                       {why: "no agent starts on data that it cannot write", says: unhealthy},
