@@ -271,12 +271,14 @@ func activeLinked(p *Preflight, _ context.Context) error {
 		"`teleport-update update` puts the link back (`teleport-update enable`, if updates are disabled)", link, leads, active.Release.Short())
 }
 
-// ledAlike: a unit that somebody wrote may lead the agent elsewhere than that of each version does.
+// ledAlike: a unit that somebody wrote may lead the agent elsewhere than the active version's own. What another version's does is
+// its own affair. The first enable keeps the arguments, or says why it cannot.
 func ledAlike(p *Preflight, ctx context.Context) error {
-	if p.config.Spec.ActiveVersion == "" {
-		return nil // the first enable keeps the arguments, or says why it cannot
+	active, ok, err := p.t.m.Active(p.config)
+	if err != nil || !ok {
+		return err
 	}
-	return p.t.m.CheckLed(ctx, p.Tree, p.t.m)
+	return p.t.m.CheckLed(ctx, active, p.t.m)
 }
 
 func linksPlanned(p *Preflight, _ context.Context) (err error) {
