@@ -272,7 +272,7 @@ func (i *Installer) logUnitDir(c state.Config, spec state.Spec) {
 // turnOn writes the configuration where the version is in place already.
 func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec) error {
 	i.logUnitDir(c, spec)
-	if err := i.installUnits(ctx, true); err != nil {
+	if err := i.installUnits(ctx, host.Installing{EnableTimer: true}); err != nil {
 		return err
 	}
 	c.Spec = spec

@@ -68,7 +68,7 @@ func (i *Installer) repairUnits(ctx context.Context, active versions.Tree) error
 	if len(problems) == 0 {
 		return nil
 	}
-	if err := i.installUnits(ctx, false); err != nil {
+	if err := i.installUnits(ctx, host.Installing{}); err != nil {
 		return err
 	}
 	i.chronicle().addRepair(active.Release, problems)

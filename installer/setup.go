@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 
+	"teleport-update/installer/host"
 	"teleport-update/internal/successor"
 )
 
@@ -17,20 +18,23 @@ func (i *Installer) Setup(ctx context.Context) error {
 	if err := i.Machine.CheckReadable(); err != nil {
 		return err // the copy that is there may be of the newer updater
 	}
-	if err := i.installUnits(ctx, false); err != nil {
+	// Whoever cannot read updates.yaml takes a version for active.
+	c, err := i.Machine.FreshConfig()
+	first := err == nil && c.Spec.ActiveVersion == ""
+	if err := i.installUnits(ctx, host.Installing{First: first}); err != nil {
 		return err
 	}
 	i.Machine.Host.Log.Info("the updater's own units are in place", "folder", i.Machine.Host.Paths.UnitDir)
 	return nil
 }
 
-func (i *Installer) installUnits(ctx context.Context, enableTimer bool) error {
+func (i *Installer) installUnits(ctx context.Context, how host.Installing) error {
 	agent, err := i.Machine.Agent(ctx)
 	if err != nil {
 		return err
 	}
 	defer agent.Close()
-	if _, err = i.Machine.Host.InstallUnits(ctx, agent, enableTimer); err != nil || successor.Current() != nil {
+	if _, err = i.Machine.Host.InstallUnits(ctx, agent, how); err != nil || successor.Current() != nil {
 		return err // an updater that came with a version has to show first that it can switch
 	}
 	return i.Machine.Host.PromoteCopy(ctx)

@@ -38,7 +38,7 @@ func TestTheRescuerStaysUntilTheNextOneHasFinishedATransaction(t *testing.T) {
 	}
 	install := func() {
 		t.Helper()
-		if _, err := h.InstallUnits(t.Context(), noTimer{}, true); err != nil {
+		if _, err := h.InstallUnits(t.Context(), noTimer{}, Installing{EnableTimer: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,13 +35,22 @@ func (h *Host) OwnUnits() systemd.Units {
 	return u
 }
 
+// Installing is how the updater's own units are installed.
+type Installing struct {
+	EnableTimer bool // also a timer that somebody disabled
+	// First says that updates.yaml names no active version. Units go again with a first enable that comes to nothing. A host
+	// with an active version had units before, whoever removed their files: it counts on them, and on the drop-ins that
+	// RemoveUnits takes away as well.
+	First bool
+}
+
 // InstallUnits makes sure that the timer and the recovery exist and are enabled,
-// durably: a transaction counts on the recovery. A timer that somebody disabled stays
-// so, unless enableTimer. It reports whether there were no units before.
-func (h *Host) InstallUnits(ctx context.Context, timer Timer, enableTimer bool) (fresh bool, err error) {
+// durably: a transaction counts on the recovery. fresh reports whether a host that was never enabled has them from this call.
+func (h *Host) InstallUnits(ctx context.Context, timer Timer, how Installing) (fresh bool, err error) {
 	u := h.OwnUnits()
-	u.EnableTimer = enableTimer
-	fresh = !u.Present()
+	u.EnableTimer = how.EnableTimer
+	first := how.First && h.CheckNeverEnabled() == nil // updates.yaml may have been lost
+	fresh = first && !u.Present()
 	hadCopy := Exists(h.Paths.Updater())
 	if !u.Packaged() && !h.hasCopy() {
 		if err := h.installCopy(ctx); err != nil {
@@ -63,7 +72,7 @@ func (h *Host) InstallUnits(ctx context.Context, timer Timer, enableTimer bool) 
 	switch {
 	case fresh:
 		err = errors.Join(err, h.RemoveUnits(ctx, timer))
-	case !hadCopy: // and somebody else's unit is in the way
+	case first && !hadCopy: // and somebody else's unit is in the way
 		err = errors.Join(err, durable.RemoveAll(filepath.Dir(h.Paths.Updater())))
 	}
 	return false, err

@@ -36,7 +36,8 @@ func (t *advancing) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	j.OwnUnits.Fresh, err = t.t.m.Host.InstallUnits(ctx, t.t.agent, t.req.Kind == Enable)
+	how := host.Installing{EnableTimer: t.req.Kind == Enable, First: t.req.config.Spec.ActiveVersion == ""}
+	j.OwnUnits.Fresh, err = t.t.m.Host.InstallUnits(ctx, t.t.agent, how)
 	if err == nil {
 		err = p.Ask(ctx, t.req.config, t.req.Request, Change|Now|OwnUnits|begins)
 	}

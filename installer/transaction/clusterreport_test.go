@@ -67,7 +67,7 @@ func TestAFirstEnableThatIsUndoneLeavesTheReportAsItWas(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		m := firstEnable(t, diesLate)
 		if there {
-			_, err := m.Host.InstallUnits(t.Context(), m, true)
+			_, err := m.Host.InstallUnits(t.Context(), m, host.Installing{EnableTimer: true})
 			must(t, err)
 			_, err = m.Host.ReportToCluster(true)
 			must(t, err)

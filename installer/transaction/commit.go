@@ -198,7 +198,7 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 		t.m.Host.Log.Warn("putting back what was taken away since the version was proven", "problem", p)
 	}
 	if len(own) > 0 {
-		if _, err := t.m.Host.InstallUnits(ctx, timer, false); err != nil {
+		if _, err := t.m.Host.InstallUnits(ctx, timer, host.Installing{}); err != nil {
 			return err
 		}
 	}

@@ -77,7 +77,7 @@ func TestAnEnableEnablesTheTimer(t *testing.T) {
 			m = upgrade(t, two(holds))
 			request = m.request(kind)
 		}
-		_, err := m.Host.InstallUnits(t.Context(), m, true)
+		_, err := m.Host.InstallUnits(t.Context(), m, host.Installing{EnableTimer: true})
 		must(t, err)
 		link := filepath.Join(m.Host.Paths.UnitDir, "timers.target.wants/teleport-update.timer")
 		must(t, os.Remove(link))

@@ -65,6 +65,7 @@ type model struct {
 	before, after func(call string) error // of each call: others act here, and calls fail
 	calls         []string
 	timers        func(verb, name string) // told of each start and stop of one
+	noTimers      bool                    // none can be started
 
 	ties     systemd.Ties
 	user     string          // User=
@@ -155,7 +156,7 @@ func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 	m := newHost(t, from, to, all)
 	m.enable()
 	m.readUnits()
-	_, err := m.Host.InstallUnits(t.Context(), m, true)
+	_, err := m.Host.InstallUnits(t.Context(), m, host.Installing{EnableTimer: true})
 	must(t, err)
 	m.launch()
 	m.calls = nil

@@ -124,6 +124,9 @@ func (m *model) timer(verb, name string) error {
 	if m.timers != nil {
 		m.timers(verb, name)
 	}
+	if m.noTimers && verb == "start" {
+		return errors.New("systemd does not start the timer")
+	}
 	return nil
 }
 

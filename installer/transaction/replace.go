@@ -85,7 +85,7 @@ func (t *transaction) replaceOthers(ctx context.Context) error {
 		return err
 	}
 	t.m.Host.TimerLater = false
-	if _, err := t.m.Host.InstallUnits(ctx, t.agent, true); err != nil {
+	if _, err := t.m.Host.InstallUnits(ctx, t.agent, host.Installing{EnableTimer: true}); err != nil {
 		return err
 	}
 	t.releaseOthers()

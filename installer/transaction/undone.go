@@ -46,7 +46,8 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 		t.describeDown(ctx, c.Status.LastUpdate)
 		t.describeAside(c.Status.LastUpdate, lost)
 	}
-	if t.j.OwnUnits.Fresh {
+	// An older program wrote so also of units that it put back on a host with an active version.
+	if t.j.OwnUnits.Fresh && c.Spec.ActiveVersion == "" {
 		if err := t.m.Host.RemoveUnits(ctx, t.agent); err != nil {
 			return err
 		}
