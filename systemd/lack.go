@@ -37,8 +37,8 @@ func (l *Lack) Fix() string {
 
 const failed = "failed" // a state of units
 
-// FailedNeed returns a unit that u needs and that failed when systemd started it last: so a start of u that was asked for did not
-// come to pass. It is nil if none did. It asks for one unit after the other.
+// FailedNeed returns a unit that u needs and that failed: a start of u that was asked for since did not come to pass, and the next
+// one may not. It is nil if none did. It asks for one unit after the other.
 func FailedNeed(ctx context.Context, u Unit, ask func(ctx context.Context, unit string) (Unit, error)) (*Lack, error) {
 	for _, need := range u.Ties.Needs[:min(len(u.Ties.Needs), mostNeeds)] {
 		needed, err := ask(ctx, need.Unit)

@@ -20,6 +20,16 @@ func CheckNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) error {
 	return failure.Refuse("%s would not start again, for %v: %s", u.Name, lack, lack.Fix())
 }
 
+// CheckNeedFailed says which unit that the agent's unit needs has failed: a *failure.RefusedError. systemd leaves an agent up whose
+// need fails later, and starts the need again with the agent's next start: if the need fails again, so does that start.
+func CheckNeedFailed(ctx context.Context, u systemd.Unit, ask AskUnit) error {
+	lack, err := systemd.FailedNeed(ctx, u, ask)
+	if err != nil || lack == nil {
+		return err
+	}
+	return failure.Refuse("%s may not start again, for %v: %s", u.Name, lack, lack.Fix())
+}
+
 // CheckOwnNeeds is CheckNeeds for a unit of the updater's own. err is why that cannot be told.
 func CheckOwnNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) (why *failure.Error, err error) {
 	lack, err := systemd.LackOf(ctx, u, ask)

@@ -68,6 +68,7 @@ type model struct {
 	noTimers      bool                    // none can be started
 
 	ties     systemd.Ties
+	crashed  string          // a unit that failed
 	user     string          // User=
 	frozenBy string          // a unit
 	drains   time.Duration   // TimeoutStopSec=

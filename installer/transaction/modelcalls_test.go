@@ -164,6 +164,9 @@ func (m *model) Unit(_ context.Context, name string) (systemd.Unit, error) {
 	if up, other := m.others[name]; other && !up {
 		u.ActiveState = "inactive"
 	}
+	if name == m.crashed {
+		u.ActiveState = "failed"
+	}
 	if name == systemd.StartOfUnits {
 		u.InvocationID = fmt.Sprint("start ", m.boots)
 	}

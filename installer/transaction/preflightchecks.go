@@ -33,6 +33,7 @@ func preflightChecks() []preflightCheck {
 		{name: "the database is whole", needs: Change | Deep | exchanges, check: databaseWhole},
 		{name: "the agent starts again", needs: Change | running, check: startsAgain, leaves: true,
 			sentence: "the agent, which runs, would not start again as it is: %[1]w"},
+		{name: "no needed unit has failed", needs: Change | running, check: noNeedFailed, stays: true, leaves: true},
 		{name: "files are open to the agent's user", needs: Change | wanted, check: filesOpen, leaves: true,
 			sentence: "a version could not be started: %[1]w"},
 		{name: "the database is there", needs: Change, check: databaseThere},
@@ -162,6 +163,11 @@ func startsAgain(p *Preflight, ctx context.Context) error {
 		return err
 	}
 	return host.CheckNeeds(ctx, p.Sight.Unit, p.t.agent.Unit)
+}
+
+// noNeedFailed: a downgrade stops the agent, and so may an undoing of any change. An agent that is down has nothing to lose by a try.
+func noNeedFailed(p *Preflight, ctx context.Context) error {
+	return host.CheckNeedFailed(ctx, p.Sight.Unit, p.t.agent.Unit)
 }
 
 // filesOpen: no version starts whose user may not use the agent's files, nor is one to be blamed for that. An agent that

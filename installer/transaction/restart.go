@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"teleport-update/health"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
@@ -56,6 +57,9 @@ func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Ag
 		err := m.checkStartsAgain(ctx, sight, "")
 		if err == nil {
 			err = checkNeeds(ctx, m, agent, sight)
+		}
+		if err == nil {
+			err = host.CheckNeedFailed(ctx, sight.Unit, agent.Unit)
 		}
 		if err != nil {
 			return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err)
