@@ -80,7 +80,7 @@ func checkLeaves(ctx context.Context, m *Machine, c state.Config, sight Sight, p
 		return false, err
 	case o.unlike:
 		return false, failure.Unchanged("going back to the agent that was here before is refused: %s", unlikeTables(c)).
-			To("%s; or %s", bringsBack(m, c), leaveAgent).Refused()
+			To("%s; then run the command again", bringsBack(m, c)).Refused() // --keep-agent is refused, too
 	case o.version == "" && sight.State == state.AgentUnknown:
 		return false, nil // where systemd does not run, nobody knows more, see ownerByTables
 	}

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -315,23 +316,71 @@ func TestAStoppedVersionThatIsPutBackIsNotProvenWithTablesOfAnother(t *testing.T
 	}
 }
 
-// An uninstall goes the same way, and would keep the database as the active version's.
+// An uninstall goes the same way, and would keep the database as the active version's. One that keeps the agent would leave a version
+// that cannot start on it.
 func TestAnUninstallDoesNotGoBackOverTablesOfAnotherVersion(t *testing.T) {
 	for name, stop := range map[string]bool{"stopped": true, "healthy": false} {
-		m := migrated(t)
-		c, err := m.Host.Paths.LoadConfig()
-		must(t, err)
-		if stop {
-			m.stopUnit()
+		for _, keepAgent := range []bool{false, true} {
+			m := migrated(t)
+			c, err := m.Host.Paths.LoadConfig()
+			must(t, err)
+			if stop {
+				m.stopUnit()
+			}
+			c.Status.ActiveSchema = "1-2345"
+			must(t, c.Save(m.Host.Paths.Config()))
+			_, err = m.CheckUninstall(context.Background(), c, state.Uninstall{KeepAgent: keepAgent})
+			if failure.Is[*failure.RefusedError](err) != stop || stop && !saysAll(err, []string{"other tables than version 1.1.0", "pin VERSION"}) {
+				t.Errorf("%s, keep agent %t: it ends with %v; want it refused: %v", name, keepAgent, err, stop)
+			}
+			if err != nil && strings.Contains(err.Error(), "--keep-agent") {
+				t.Errorf("%s, keep agent %t: %v advises what is refused, too", name, keepAgent, err)
+			}
 		}
-		c.Status.ActiveSchema = "1-2345"
-		must(t, c.Save(m.Host.Paths.Config()))
-		_, err = m.CheckUninstall(context.Background(), c, state.Uninstall{})
-		if failure.Is[*failure.RefusedError](err) != stop || stop && !saysAll(err, []string{"other tables than version 1.1.0", "--keep-agent", "pin VERSION"}) {
-			t.Errorf("%s: it ends with %v; want it refused: %v", name, err, stop)
-		}
-		if _, err := m.CheckUninstall(context.Background(), c, state.Uninstall{KeepAgent: true}); err != nil {
-			t.Errorf("%s: --keep-agent ends with %v", name, err)
+	}
+}
+
+// Records and links of the day before were put back under a later version, or over its database: an uninstall that keeps the agent
+// leaves one that runs, now and after a boot, or nothing is changed.
+func TestAnUninstallKeepsNoVersionOnTablesOfAnother(t *testing.T) {
+	for name, restarted := range map[string]bool{"the later version runs": false, "the earlier version was started": true} {
+		for schema, refused := range map[int]bool{3: true, 2: !restarted} {
+			t.Run(fmt.Sprintf("%s, schema %d", name, schema), func(t *testing.T) {
+				m := migrated(t)
+				m.versions["1.2.0"] = behaviour{schema: schema, fate: holds}
+				m.release("1.2.0")
+				before, err := m.Host.Paths.LoadConfig()
+				must(t, err)
+				tree, _, err := m.Host.Store.Lookup(version.Release{Version: "1.2.0", Edition: version.OSS})
+				must(t, err)
+				must(t, m.transact(t.Context(), Request{Kind: Update, From: m.to, To: TreeOf(tree)}))
+				must(t, before.Save(m.Host.Paths.Config()))
+				old, ok, err := m.Active(before)
+				if err != nil || !ok {
+					t.Fatal("the version before is gone", err)
+				}
+				must(t, m.Host.Repair(old))
+				m.readUnits()
+				if restarted {
+					must(t, m.restartUnit())
+				}
+				err, _ = m.leave(state.Uninstall{KeepAgent: true})
+				if failure.Is[*failure.RefusedError](err) != refused || !refused && err != nil {
+					t.Errorf("it ends with %v; want it refused: %t", err, refused)
+				}
+				if refused && err != nil && !saysAll(err, []string{"version 1.1.0", "`teleport-update pin 1.2.0`"}) {
+					t.Errorf("%v does not name the version to go on with", err)
+				}
+				if refused && !host.Exists(m.Host.Paths.Versions()) {
+					t.Error("the store is gone")
+				}
+				if !refused {
+					m.reboot()
+					if m.main == nil {
+						t.Error("after a boot no agent runs")
+					}
+				}
+			})
 		}
 	}
 }

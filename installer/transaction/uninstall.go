@@ -83,11 +83,7 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 		}
 		return keeps, nil
 	case u.KeepAgent:
-		tree, err := m.toKeep(c)
-		if err == nil {
-			err = m.CheckPair(ctx, c, tree, m)
-		}
-		return keeps, err
+		return keeps, m.checkKeeps(ctx, c)
 	}
 	o, err := m.Host.Originals()
 	if err == nil {
