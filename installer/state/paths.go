@@ -110,6 +110,10 @@ func (p Paths) Ticks() string { return p.inRun("ticks.json") }
 // Stopped names the run of the agent that a transaction has stopped; absent once it is over, empty if nothing is written.
 func (p Paths) Stopped() string { return p.inRun("stopped") }
 
+// WentDown names the units that a transaction took down with the agent; absent once they were started, empty if nothing is written.
+// It is a file of its own: an older program reads Stopped to its end.
+func (p Paths) WentDown() string { return p.inRun("went-down") }
+
 // Summary is what everybody may read of status; empty if it is not written.
 func (p Paths) Summary() string { return p.inRun("status.json") }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/systemd"
 )
 
@@ -65,25 +66,60 @@ func down(ctx context.Context, by asker, units []string) (down []string, err err
 	return down, nil
 }
 
-// startDependents starts the units that were active when the transaction began and went down with
+// startDependents starts the units that were active when the transaction began, or since, and went down with
 // the agent. What does not start is said, and stops nothing else. After a boot systemd
-// has started what is enabled.
+// has started what is enabled. Units that systemd cannot be asked about stay noted: the next run starts them.
 func (t *transaction) startDependents(ctx context.Context) {
-	units := t.j.Agent.Dependents
-	if len(units) == 0 || t.bootedSince(ctx) {
-		return
+	if !t.bootedSince(ctx) {
+		since, err := t.m.wentDown(ctx, t.agent)
+		t.m.warn(err, mayBeDown)
+		if err := t.m.startDown(ctx, t.agent, union(t.j.Agent.Dependents, since)); err != nil {
+			t.m.warn(err, mayBeDown)
+			return
+		}
 	}
-	gone, err := down(ctx, t.agent, units)
+	t.m.warn(t.m.forgetWentDown(), "units that somebody stops may be started again")
+}
+
+const mayBeDown = "units that depend on the agent may be down"
+
+// startWentDown is startDependents for a transaction of which the note is left. To start a unit may start the agent, so
+// units stay down with an agent that somebody stopped, and wait for one that fails.
+func (m *Machine) startWentDown(ctx context.Context, agent Agent) error {
+	units, err := m.wentDown(ctx, agent)
 	if err != nil {
-		t.m.warn(err, "units that depend on the agent may be down", "units", strings.Join(units, ", "))
-		return
+		m.warn(err, mayBeDown)
+		return nil
+	}
+	sight, err := agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if sight.Running() {
+		if err := m.startDown(ctx, agent, units); err != nil {
+			return failure.Unchanged("start the units that went down with the agent: %w", err).
+				To("see `systemctl status %s`; each run tries again", strings.Join(units, " "))
+		}
+	} else if sight.State != state.AgentStopped && len(units) > 0 {
+		m.Host.Log.Warn("units that went down with the agent are started once the agent runs", "units", strings.Join(units, ", "))
+		return nil
+	}
+	return m.forgetWentDown()
+}
+
+// startDown starts those of some units that are down, and says which do not start. An error says that systemd could not be asked.
+func (m *Machine) startDown(ctx context.Context, agent Agent, units []string) error {
+	gone, err := down(ctx, agent, units)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dependentsPatience)
 	defer cancel()
 	for _, unit := range gone {
-		t.m.Host.Log.Info("starting a unit that went down with the agent", "unit", unit)
-		t.m.warn(t.agent.StartOther(ctx, unit), "a unit that went down with the agent did not start again", "unit", unit)
+		m.Host.Log.Info("starting a unit that went down with the agent", "unit", unit)
+		m.warn(agent.StartOther(ctx, unit), "a unit that went down with the agent did not start again", "unit", unit)
 	}
+	return nil
 }
 
 // describeDown adds to the last outcome which dependents are down.

@@ -135,6 +135,7 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	}
 	j := m.newJournal(ctx, agent)
 	j.From, j.To, j.Agent, j.Reached = new(TreeOf(from)), TreeOf(to), sight.asFound(), "reload"
+	j.Agent.Dependents = m.foundDependents(ctx, agent, sight)
 	down := sight.State == state.AgentStopped && sight.UnitFileState == "enabled"
 	if down || sight.State == state.AgentFailing {
 		j.Agent.State = state.AgentRunning // before the transaction, as far as anybody knows
@@ -166,6 +167,15 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// foundDependents are the units that such a transaction took down with the agent, and those that its undoing will.
+func (m *Machine) foundDependents(ctx context.Context, agent Agent, sight Sight) []string {
+	went, err := m.wentDown(ctx, agent)
+	m.warn(err, mayBeDown)
+	goes, err := goesDown(ctx, agent, sight.Ties)
+	m.warn(err, mayBeDown)
+	return union(went, goes)
 }
 
 // linkedTo is the version of the store that the agent's link leads to. A copy of the program that is being left stands for

@@ -78,7 +78,7 @@ func (m *Machine) Agent(ctx context.Context) (Agent, error) {
 	if err != nil {
 		return nil, failure.Unchanged("reach systemd: %w", err)
 	}
-	return noting{agent, m.Host.Paths.Stopped()}, nil
+	return noting{agent, m}, nil
 }
 
 // wrap is fmt.Errorf with the error as its last operand, and nil for nil.

@@ -74,6 +74,7 @@ type model struct {
 	drains   time.Duration   // TimeoutStopSec=
 	blockers []string        // units whose jobs keep those of the agent waiting
 	others   map[string]bool // other units: whether they are active
+	noUnits  bool            // systemd does not tell of them
 	heldBack bool            // a start of the version before is queued, and systemd does not begin it
 
 	rows     map[int]row // written by the agent

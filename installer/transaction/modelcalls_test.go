@@ -169,6 +169,8 @@ func (m *model) Unit(_ context.Context, name string) (systemd.Unit, error) {
 	}
 	if name == systemd.StartOfUnits {
 		u.InvocationID = fmt.Sprint("start ", m.boots)
+	} else if m.noUnits {
+		return systemd.Unit{}, errors.New("systemd does not tell of the unit")
 	}
 	return u, nil
 }

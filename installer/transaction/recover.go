@@ -12,7 +12,6 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
@@ -90,7 +89,11 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 		err = startStopped(ctx, m)
 	case err == nil || failure.Is[*unreadHistoryError](err):
 	case host.Absent(m.Host.Paths.Journal()):
-		err = errors.Join(err, m.startAgain(ctx))
+		again := m.startAgain(ctx)
+		if again == nil {
+			again = startStopped(ctx, m)
+		}
+		err = errors.Join(err, again)
 	default: // a person has to look at the files; the next boot starts an agent that was stopped by the same links
 		err = errors.Join(err, startStopped(ctx, m))
 	}
@@ -160,14 +163,14 @@ func (m *Machine) startAgain(ctx context.Context) error {
 	return agent.Start(ctx)
 }
 
-// startStopped starts an agent that a transaction has stopped of which nothing else is left. An agent that was started
-// since is as somebody wants it. The note of the stop stays until the agent ran again.
+// startStopped starts an agent that a transaction has stopped of which nothing else is left, and the units that went down with
+// it. An agent that was started since is as somebody wants it. The note of the stop stays until the agent ran again.
 func startStopped(ctx context.Context, m *Machine) error {
 	note := m.Host.Paths.Stopped()
-	if note == "" || host.Absent(note) {
+	if nothingStopped(m.Host.Paths) {
 		return nil
 	}
-	run, err := regular.Read(note, 256, regular.NoLink|regular.Sealed)
+	ended, enabled, err := readStop(note)
 	if err != nil {
 		m.warn(err, "whether a transaction stopped the agent is not known")
 		return nil
@@ -181,11 +184,7 @@ func startStopped(ctx context.Context, m *Machine) error {
 	if err != nil {
 		return err
 	}
-	ended, enabled, ofToday := strings.Cut(strings.TrimSpace(string(run)), " ")
-	if !ofToday {
-		enabled = "enabled" // an older program wrote no more
-	}
-	if sight.InvocationID == ended && !sight.started() {
+	if ended != "" && sight.InvocationID == ended && !sight.started() {
 		if sight.UnitFileState != enabled {
 			return nil // somebody has disabled or masked it since
 		}
@@ -194,6 +193,9 @@ func startStopped(ctx context.Context, m *Machine) error {
 			return failure.Unchanged("start the agent, which an interrupted change of version has stopped: %w", err).
 				To("see `systemctl status %s`; each run tries again", m.Host.Paths.AgentUnit())
 		}
+	}
+	if err := m.startWentDown(ctx, agent); err != nil {
+		return err
 	}
 	return forgetStop(note)
 }

@@ -84,7 +84,7 @@ func TestTheNoteOfAStopStaysUntilTheAgentRan(t *testing.T) {
 	} {
 		m := upgrade(t, two(dies))
 		note := m.Host.Paths.Stopped()
-		must(t, noting{m, note}.Stop(t.Context(), inOrder))
+		must(t, noting{m, m.Machine}.Stop(t.Context(), inOrder))
 		tc.keep(m)
 		err, _ := m.tick()
 		if failed := err != nil && strings.Contains(err.Error(), "a dependency failed"); failed != (m.before != nil) {
@@ -104,7 +104,7 @@ func TestTheNoteOfAStopStaysUntilTheAgentRan(t *testing.T) {
 func TestAnAgentThatIsNotEnabledIsStartedAfterOurStop(t *testing.T) {
 	m := upgrade(t, two(dies))
 	m.enabled = false
-	must(t, noting{m, m.Host.Paths.Stopped()}.Stop(t.Context(), inOrder))
+	must(t, noting{m, m.Machine}.Stop(t.Context(), inOrder))
 	if err, _ := m.tick(); err != nil || m.main == nil || !host.Absent(m.Host.Paths.Stopped()) {
 		t.Errorf("%v, and no agent runs, or the note stays", err)
 	}
