@@ -34,6 +34,8 @@ type Ties struct {
 	// Dependents are the units that systemd stops with this one: by Requires=, Requisite=, BindsTo=, PartOf=,
 	// StopPropagatedFrom=.
 	Dependents []string
+
+	StopsUnneeded bool // StopWhenUnneeded=: it goes down with the last unit that needs it
 }
 
 func parseTies(p properties) Ties {
@@ -50,6 +52,8 @@ func parseTies(p properties) Ties {
 		View:         parseView(p),
 		Startup:      parseStartup(p),
 		Rights:       parseRights(p),
+
+		StopsUnneeded: property[bool](p, "StopWhenUnneeded"),
 	}
 	for _, unit := range property[[]string](p, "TriggeredBy") {
 		if strings.HasSuffix(unit, ".path") {

@@ -109,7 +109,7 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got := parseTies(variants(map[string]any{
-		"CanStart": true, "CanStop": false, "KillMode": "process", "SendSIGKILL": true,
+		"CanStart": true, "CanStop": false, "StopWhenUnneeded": true, "KillMode": "process", "SendSIGKILL": true,
 		"RuntimeDirectory": []string{"teleport", "x/y"}, "RuntimeDirectoryPreserve": "restart",
 		"RequiredBy": []string{"a.service", "some.target"}, "BoundBy": []string{"a.service"}, "ConsistsOf": []string{"b.service"},
 		"RequisiteOf": []string{"c.timer"}, "PropagatesStopTo": []string{"d.socket", "b.service"},
@@ -118,7 +118,7 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 		"Conditions": [][]any{{"ConditionPathExists", false, true, "/x", int32(1)}}, "ExecStopPost": [][]any{{"/bin/rm", []string{"rm"}, false}},
 	}))
 	want := Ties{
-		RefusesStop: true, Commands: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "some.target", "c.timer", "b.service", "d.socket"},
+		RefusesStop: true, StopsUnneeded: true, Commands: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "some.target", "c.timer", "b.service", "d.socket"},
 		Needs:    []Need{{"Requires", "a.service"}, {"BindsTo", "b.mount"}, {"Requisite", "c.service"}},
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},
 		Conditions: []Condition{{Type: "ConditionPathExists", Negated: true, Parameter: "/x"}},

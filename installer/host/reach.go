@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,19 +104,45 @@ func needsOf(h *Host, u systemd.Unit, programs []string) (all []need) {
 	return all
 }
 
-// startsFirst is a service that systemd starts before the unit, and that does not run: it may open what is closed, each time. A
-// service that failed did not.
+// startsFirst is a service that systemd starts before the unit: it may open what is closed, each time.
 func startsFirst(ctx context.Context, u systemd.Unit, ask AskUnit) (string, error) {
 	for _, name := range u.Ties.Startup.Services {
 		service, err := ask(ctx, name)
 		if err != nil {
 			return "", err
 		}
-		if service.LoadState == "loaded" && service.ActiveState != "active" && service.ActiveState != "failed" {
+		service.Name = name
+		if startsWith(u, service) {
 			return name, nil
 		}
 	}
 	return "", nil
+}
+
+// startsWith reports whether systemd starts a service when it starts the unit again, and the service may bring then what is missing
+// now. One that runs is not started again, unless it goes down with the unit. One that failed brought nothing.
+func startsWith(u, service systemd.Unit) bool {
+	switch {
+	case service.LoadState != "loaded", service.ActiveState == "failed":
+		return false
+	case service.ActiveState == "active":
+		return service.Ties.StopsUnneeded || slices.Contains(u.Ties.Dependents, service.Name)
+	}
+	return true
+}
+
+// startingNow is the unit without the services that systemd does not start first if it starts the unit now: at the next boot it starts
+// all of them. A service that systemd says nothing of stays.
+func startingNow(ctx context.Context, u systemd.Unit, ask AskUnit) systemd.Unit {
+	var services []string
+	for _, name := range u.Ties.Startup.Services {
+		service, err := ask(ctx, name)
+		if service.Name = name; err != nil || startsWith(u, service) {
+			services = append(services, name)
+		}
+	}
+	u.Ties.Startup.Services = services
+	return u
 }
 
 // closedTo says what keeps the agent's user from what the next process needs, and how to open it.

@@ -21,8 +21,8 @@ import (
 // CheckCanStart says what keeps systemd from starting the agent again, as far as that shows
 // without trying: an agent that serves is not to be stopped for a start that is known to
 // fail. Each error is a *failure.RefusedError, for all of these are an administrator's.
-// database is where the agent has its database; empty: it has none.
-func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database string) error {
+// database is where the agent has its database; empty: it has none. ask is asked for the services that systemd starts first.
+func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database string, ask AskUnit) error {
 	if u.LoadState == "" || u.LoadState == "not-found" {
 		return nil // nobody starts it here
 	}
@@ -35,7 +35,7 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set",
 			u.Name)
 	}
-	return h.CheckNextStart(ctx, u, database)
+	return h.CheckNextStart(ctx, startingNow(ctx, u, ask), database)
 }
 
 // CheckNextStart is CheckCanStart for the next boot, which starts also what is started by nobody

@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -64,12 +65,47 @@ func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
 			if tc.config != "" {
 				writeFile(t, h.Paths.AgentConfig, tc.config)
 			}
-			err := h.CheckCanStart(t.Context(), u, database)
+			err := h.CheckCanStart(t.Context(), u, database, nil)
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v; want %q", err, tc.says)
 			}
 			if _, refused := errors.AsType[*failure.RefusedError](err); err != nil && !refused {
 				t.Errorf("%v speaks against the version", err)
+			}
+		})
+	}
+}
+
+// A service that runs is not started again, and one that failed brought nothing: neither brings a file that is gone. At the next boot
+// systemd starts all of them.
+func TestAFileThatNoServiceBringsIsMissed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service systemd.Unit
+		err     error
+		stopped []string // with the agent
+		missed  bool
+	}{
+		"a service that runs":                 {service: systemd.Unit{LoadState: "loaded", ActiveState: "active"}, missed: true},
+		"one that failed":                     {service: systemd.Unit{LoadState: "loaded", ActiveState: "failed"}, missed: true},
+		"one that is missing":                 {service: systemd.Unit{LoadState: "not-found", ActiveState: "inactive"}, missed: true},
+		"one that is started first":           {service: systemd.Unit{LoadState: "loaded", ActiveState: "inactive"}},
+		"one that starts":                     {service: systemd.Unit{LoadState: "loaded", ActiveState: "activating"}},
+		"one that systemd says nothing of":    {err: errors.New("no answer")},
+		"one that is stopped with the agent":  {service: systemd.Unit{LoadState: "loaded", ActiveState: "active"}, stopped: []string{"first.service"}},
+		"one that stops when nobody needs it": {service: systemd.Unit{LoadState: "loaded", ActiveState: "active", Ties: systemd.Ties{StopsUnneeded: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", FragmentPath: h.Paths.Unit(), Ties: systemd.Ties{Dependents: tc.stopped,
+				Startup: systemd.Startup{Services: []string{"first.service"}, EnvironmentFiles: []string{"/nowhere/teleport"}}}}
+			ask := func(context.Context, string) (systemd.Unit, error) { return tc.service, tc.err }
+			err := h.CheckCanStart(t.Context(), u, "", ask)
+			missed := err != nil && strings.Contains(err.Error(), "EnvironmentFile=/nowhere/teleport keeps it from that")
+			if missed != tc.missed || (err != nil) != tc.missed {
+				t.Errorf("%v; is it to be missed: %t", err, tc.missed)
+			}
+			if err := h.CheckNextStart(t.Context(), u, ""); err != nil {
+				t.Errorf("the next boot: %v", err)
 			}
 		})
 	}
@@ -94,7 +130,7 @@ func TestAnAgentDoesNotStartWithAConfigurationThatLeadsNowhere(t *testing.T) {
 			must(t, os.Symlink(cmp.Or(tc.to, config), config))
 			u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", FragmentPath: h.Paths.Unit(),
 				Command: []string{"teleport", "start", "--config=" + config}}
-			err := h.CheckCanStart(t.Context(), u, "")
+			err := h.CheckCanStart(t.Context(), u, "", nil)
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v; want %q", err, tc.says)
 			}
@@ -127,7 +163,7 @@ func TestAnAgentDoesNotStartOnDataThatItCannotWrite(t *testing.T) {
 		defer unix.Unmount(proc, 0)
 		for _, user := range []string{"", "daemon"} {
 			u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", FragmentPath: h.Paths.Unit(), User: user}
-			err := h.CheckCanStart(t.Context(), u, proc+"/sqlite.db")
+			err := h.CheckCanStart(t.Context(), u, proc+"/sqlite.db", nil)
 			if (err == nil) != (tc.says == "") || err != nil && (!strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), proc)) {
 				t.Errorf("%s, user %q: %v; want %q", name, user, err, tc.says)
 			}

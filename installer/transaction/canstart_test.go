@@ -182,11 +182,11 @@ func TestAnAgentWhoseUnitNamesItsDataStartsAgain(t *testing.T) {
 	must(t, os.Rename(path, path+".old")) // which is "elsewhere"
 	sight, err := m.Look(t.Context())
 	must(t, err)
-	if err := m.checkStartsAgain(t.Context(), sight, ""); err == nil {
+	if err := m.checkStartsAgain(t.Context(), m, sight, ""); err == nil {
 		t.Error("it would start on a database that is not there")
 	}
 	sight.Command = []string{"/usr/local/bin/teleport", "start", "--config=/etc/other.yaml"}
-	must(t, m.checkStartsAgain(t.Context(), sight, ""))
+	must(t, m.checkStartsAgain(t.Context(), m, sight, ""))
 }
 
 // What the version's own unit keeps from starting is held against the version; what the host lacks is not.

@@ -21,7 +21,7 @@ func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) 
 	if err != nil || !sight.Running() {
 		return sight, err
 	}
-	why := m.checkStartsAgain(ctx, sight, database)
+	why := m.checkStartsAgain(ctx, agent, sight, database)
 	if why == nil {
 		why = checkNeeds(ctx, m, agent, sight)
 	}

@@ -30,9 +30,9 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 		return err
 	}
 	if !t.j.Database.Taken {
-		return t.m.checkStartsAgain(ctx, sight, t.j.Database.Path)
+		return t.m.checkStartsAgain(ctx, t.agent, sight, t.j.Database.Path)
 	}
-	if err := t.m.Host.CheckCanStart(ctx, sight.Unit, t.j.Database.Path); err != nil {
+	if err := t.m.Host.CheckCanStart(ctx, sight.Unit, t.j.Database.Path, t.agent.Unit); err != nil {
 		return err
 	}
 	db, err := backup.Open(t.j.Database.Path) // not the one that is open: another may be in its place
@@ -70,8 +70,8 @@ func checkReach(ctx context.Context, m *Machine, agent Agent, sight Sight, progr
 
 // checkStartsAgain is CheckCanStart for an agent of which no backup tells where its database is:
 // with a database open, and nothing where it would look for one, it would start on a new one.
-func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database string) error {
-	if err := m.Host.CheckCanStart(ctx, sight.Unit, database); err != nil {
+func (m *Machine) checkStartsAgain(ctx context.Context, agent Agent, sight Sight, database string) error {
+	if err := m.Host.CheckCanStart(ctx, sight.Unit, database, agent.Unit); err != nil {
 		return err
 	}
 	path, err := m.Host.Database()

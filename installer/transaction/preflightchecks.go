@@ -159,7 +159,7 @@ func databaseWhole(p *Preflight, ctx context.Context) error {
 }
 
 func startsAgain(p *Preflight, ctx context.Context) error {
-	if err := p.t.m.checkStartsAgain(ctx, p.Sight, p.Database.Path); err != nil {
+	if err := p.t.m.checkStartsAgain(ctx, p.t.agent, p.Sight, p.Database.Path); err != nil {
 		return err
 	}
 	return host.CheckNeeds(ctx, p.Sight.Unit, p.t.agent.Unit)

@@ -54,7 +54,7 @@ func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Ag
 		return err
 	}
 	if sight.Running() {
-		err := m.checkStartsAgain(ctx, sight, "")
+		err := m.checkStartsAgain(ctx, agent, sight, "")
 		if err == nil {
 			err = checkNeeds(ctx, m, agent, sight)
 		}
