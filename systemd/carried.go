@@ -37,11 +37,13 @@ var carriedDirectives = map[string][]string{
 		"Limit*", "Memory*", "CPU*", "IO*", "Tasks*", "Slice", "Delegate", "Nice", "OOM*", "IPAddress*", "IPAccounting", "Device*", "Allowed*",
 		"Protect*", "Private*", "Restrict*", "ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "ExecPaths", "NoExecPaths", "BindPaths",
 		"BindReadOnlyPaths", "TemporaryFileSystem",
+		"ReadWriteDirectories", "ReadOnlyDirectories", "InaccessibleDirectories", // names that systemd understands still
+		"ProcSubset", "NetworkNamespacePath", "IPCNamespacePath", "Personality", "SecureBits", "NUMA*", "SocketBind*", "RuntimeMax*",
 		"NoNewPrivileges", "Capability*", "AmbientCapabilities", "SystemCall*", "LockPersonality", "RemoveIPC", "Keyring*", "SELinux*",
 		"AppArmor*",
 		"RuntimeDirectory*", "StateDirectory*", "CacheDirectory*", "LogsDirectory*", "ConfigurationDirectory*", "LoadCredential*",
 		"SetCredential*",
-		"Standard*", "Syslog*", "Log*", "PAMName", "RootDirectory", "MountFlags",
+		"Standard*", "Syslog*", "Log*", "PAMName", "RootDirectory", "RootImage*", "MountAPIVFS", "MountFlags",
 	},
 }
 

@@ -37,6 +37,9 @@ func TestEachDirectiveOfAHandMadeUnitIsKeptOrNamed(t *testing.T) {
 		"ReadWritePaths=/srv", "InaccessiblePaths=/secret", "BindPaths=/a:/b", "NoNewPrivileges=yes", "CapabilityBoundingSet=CAP_NET_ADMIN",
 		"AmbientCapabilities=CAP_NET_ADMIN", "SystemCallFilter=@system-service", "LockPersonality=yes", "SELinuxContext=x", "AppArmorProfile=y",
 		"RuntimeDirectory=teleport", "StateDirectory=teleport", "LoadCredential=a:/b", "StandardOutput=null", "SyslogIdentifier=t", "LogLevelMax=info",
+		"ReadWriteDirectories=/srv", "ReadOnlyDirectories=/etc", "InaccessibleDirectories=/secret", "ProcSubset=pid", "NetworkNamespacePath=/run/netns/a",
+		"IPCNamespacePath=/proc/1/ns/ipc", "RuntimeMaxSec=1d", "RootImage=/srv/root.img", "RootImageOptions=ro", "MountAPIVFS=yes", "SecureBits=noroot", "Personality=x86", "NUMAPolicy=bind", "NUMAMask=0",
+		"SocketBindAllow=tcp:3022", "SocketBindDeny=any",
 	}
 	named := []string{"Type=forking", "PIDFile=/var/run/other.pid", "ExecReload=/bin/kill -HUP $MAINPID", "ExecStop=/bin/x", "NotifyAccess=all", "BusName=a.b", "Directive=ToCome"}
 	vendors := []string{"LimitNOFILE=8192", "Restart=on-failure", "EnvironmentFile=-/etc/default/teleport", "#Environment=A=b", "; Environment=A=b"}
