@@ -39,6 +39,7 @@ var looks = []look{
 		"installer/oldversions.go makeRoom":      lockTaken,
 		"installer/policyreport.go ForgetPolicy": lockTaken,
 		"installer/report.go enroll":             lockTaken,
+		"installer/setup.go Setup":               lockTaken,
 		"installer/enable.go enableActive":       "goes on after a transaction that may have written it",
 	}},
 	{"plans what becomes of the database", []string{"planDatabase"}, "", -1, map[string]string{
@@ -62,6 +63,9 @@ var looks = []look{
 	}},
 	{"looks at the agent for a check", []string{"Sight"}, "", 1, map[string]string{
 		"installer/transaction/pair.go CheckPair":            "is told by its caller, as the survey",
+		"installer/transaction/pair.go checkGone":            "is told by its caller, as the survey",
+		"installer/transaction/led.go CheckLed":              "is told by its caller, as the survey",
+		"installer/transaction/keepagent.go checkKeepsOwn":   "is asked by an uninstall alone",
 		"installer/transaction/databaseowner.go CheckTables": "is told by its caller, as the survey",
 		"installer/transaction/pair.go RecordSchema":         "goes on after repairs under the update lock",
 		"installer/transaction/retain.go mayHaveDatabase":    "asks before a version is removed that is newer than the active one",
@@ -80,6 +84,8 @@ var looks = []look{
 		"installer/transaction/pair.go Schema":               "is the reader",
 		"installer/transaction/pair.go digestNow":            "notes it of a version that is proven, or whose agent runs",
 		"installer/transaction/pair.go CheckPair":            "is told by its caller, as the survey",
+		"installer/transaction/pair.go checkGone":            "is told by its caller, as the survey",
+		"installer/transaction/keepagent.go checkKeepsOwn":   "is asked by an uninstall alone",
 		"installer/transaction/ended.go CheckEnded":          "is told by its caller, as the survey",
 	}},
 	{"asks systemd for the properties of a unit", []string{"Unit"}, "", 2, map[string]string{
