@@ -20,7 +20,8 @@ import (
 
 // carry keeps what an administrator wrote into the agent's unit that the one of a version is
 // about to take the place of, in a drop-in, before anything else is changed. It refuses what the two together
-// would not let start. The drop-in adds nothing to the unit that is there, so a change that is cut off leaves the agent as it was.
+// would not let start, and a drop-in of somebody's that the new one would overrule: so the new one adds nothing to the unit that is
+// there, and a change that is cut off, also before its journal is open, leaves the agent as it was.
 // It reports whether there is one.
 func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error) {
 	now := i.surveyToChange()
@@ -50,6 +51,9 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 	}
 	if c.DropIn == nil {
 		return false, nil
+	}
+	if err := host.CheckOverrules(i.Machine.Host, sight.Unit, c); err != nil {
+		return false, err
 	}
 	if err := i.Machine.Host.OwnUnits().WriteCarried(c, sight.Unit.FragmentPath); err != nil {
 		return false, failure.Unchanged("what an administrator wrote into %s cannot be kept: %w", sight.Unit.FragmentPath, err)

@@ -2,13 +2,18 @@ package installer
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
+	"teleport-update/versions"
 )
 
 // Whoever waits for a first enable may be interrupted, or lose the transaction that goes on
@@ -39,6 +44,32 @@ func TestWhatIsCarriedGoesOnlyWithAFailedEnable(t *testing.T) {
 		i.uncarry(t.Context())
 		if stays := host.Exists(i.Machine.Host.OwnUnits().CarriedFile()); stays != tc.stays || stays == (reloads > 0) {
 			t.Errorf("%s: the drop-in is there: %v; systemd was told %d times", name, stays, reloads)
+		}
+	}
+}
+
+// A drop-in of somebody's that sorts before ours overrules the unit, and ours would overrule that: enable refuses before it writes one.
+func TestADropInThatOursWouldOverruleRefusesTheFirstEnable(t *testing.T) {
+	const unit = "[Unit]\n[Service]\nExecStart=/usr/local/bin/teleport start --config /etc/teleport.yaml\n"
+	for file, refused := range map[string]bool{"00-ansible.conf": true, "50-ansible.conf": false} {
+		i := testInstaller(t)
+		i.Machine.Connect = sightOf(i, func(u *systemd.Unit, _ *string) { u.Name = layout.AgentUnit })
+		paths := i.Machine.Host.Paths
+		tree := versions.Tree{Dir: filepath.Join(paths.Versions(), "1.1.0"), Release: version.Release{Version: "1.1.0", Edition: version.OSS}}
+		writeFile(t, tree.UnitFile(), unit)
+		writeFile(t, paths.Unit(), unit+"EnvironmentFile=/etc/old\n")
+		dropIn := filepath.Join(paths.Unit()+".d", file)
+		writeFile(t, dropIn, "[Service]\nEnvironmentFile=\nEnvironmentFile=/etc/new\n")
+		carried, err := i.carry(t.Context(), tree)
+		says := dropIn + " sets EnvironmentFile=, and so does " + paths.Unit()
+		if refused && (!failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: it ends with %v; want %q", file, err, says)
+		}
+		if !refused && err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if there := host.Exists(i.Machine.Host.OwnUnits().CarriedFile()); there == refused || carried == refused {
+			t.Errorf("%s: carried: %t, the file is there: %t", file, carried, there)
 		}
 	}
 }
