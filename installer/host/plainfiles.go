@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/regular"
 	"teleport-update/versions"
@@ -38,6 +39,61 @@ func LeavePlainFiles(linkDir string, t versions.Tree) error {
 		if err := copyOver(target, path); err != nil {
 			return fmt.Errorf("make %s a plain file: %w", path, err)
 		}
+	}
+	return nil
+}
+
+// Lost are what keeps the agent of a tree from being left as plain files: links that are gone, lead nowhere or into the store, which
+// goes, and whether the agent's unit is gone or empty. A program or a unit of somebody else is no part of it: once the store is removed,
+// nothing would keep a copy.
+func (h *Host) Lost(tree versions.Tree) (links []state.LinkChange, unit bool, err error) {
+	all, err := PlanFreeLinks(h, tree)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, c := range all {
+		stays, err := h.outlivesStore(c.Path, c.Before)
+		if err != nil {
+			return nil, false, err
+		}
+		if !stays {
+			links = append(links, c)
+		}
+	}
+	now, err := ReadUnit(h.Paths.Unit())
+	return links, UnitLost(now), err
+}
+
+// outlivesStore reports whether a program stands at a path that is not of the store.
+func (h *Host) outlivesStore(path string, now state.Before) (bool, error) {
+	if now.Link == "" {
+		return now.Saved != "", nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return false, nil // it leads nowhere
+	}
+	ours, err := h.Store.Holds(path, now.Link)
+	return !ours, err
+}
+
+// PlaceLost puts what is Lost in its place. Its folder of programs may be gone, if an uninstall was cut off after that: then
+// LeavePlainFiles says whether anything is missing.
+func (h *Host) PlaceLost(tree versions.Tree) error {
+	if _, err := tree.Binaries(); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	links, unit, err := h.Lost(tree)
+	if err != nil {
+		return err
+	}
+	if err := h.Link(links); err != nil {
+		return fmt.Errorf("repair the links: %w", err)
+	}
+	if unit {
+		err = h.PlaceUnit(tree)
+	}
+	if err != nil {
+		return fmt.Errorf("repair the agent's unit: %w", err)
 	}
 	return nil
 }

@@ -2,9 +2,16 @@ package transaction
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
+	"teleport-update/versions"
 )
 
 // An uninstall may leave the active version as plain files. Nothing brings another version to the host after that, so the files have
@@ -19,7 +26,53 @@ func (m *Machine) checkKeeps(ctx context.Context, c state.Config) error {
 	if err == nil {
 		err = m.checkKeepsOwn(ctx, c)
 	}
+	if err == nil {
+		err = m.checkStartsPlain(ctx, tree)
+	}
 	return err
+}
+
+// checkStartsPlain refuses to leave as plain files what would not start: what is damaged or cannot be executed is not fetched again
+// without the updater, and links work on a file system on which no program does.
+func (m *Machine) checkStartsPlain(ctx context.Context, tree versions.Tree) error {
+	if _, _, err := m.Host.Lost(tree); err != nil {
+		return failure.Unchanged("see what version %s is started by: %w", tree.Release.Short(), err).To("correct that first").Refused()
+	}
+	err := tree.Verify(ctx)
+	if failure.Is[*versions.DamagedError](err) {
+		return failure.Unchanged("keeping version %s as plain files is refused: %w", tree.Release.Short(), err).
+			To("`teleport-update enable` fetches it again, then run the command again").Refused()
+	}
+	if err != nil {
+		return failure.Unchanged("%w", err).To("correct that first")
+	}
+	program := tree.Binary(host.AgentName)
+	if _, other := m.programInPlace(tree); other != "" {
+		program = other // it stays, and is started
+	}
+	why, err := executable.Why(program)
+	if err == nil && why == nil {
+		why, err = noExec(m.Host.Paths.LinkDir)
+	}
+	if err != nil {
+		return failure.Unchanged("see whether the agent would start as plain files: %w", err).To("correct that first")
+	}
+	if why != nil {
+		return failure.Unchanged("the agent would not start as plain files: %w", why).To("correct that first").Refused()
+	}
+	return nil
+}
+
+// noExec says why no program in a folder can be executed, nil if one can. A folder that is missing is made.
+func noExec(dir string) (why, err error) {
+	noexec, err := space.NoExec(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil || !noexec:
+		return nil, err
+	}
+	return fmt.Errorf("the file system of %s is mounted noexec (see `findmnt -T %[1]s`)", dir), nil
 }
 
 // checkKeepsOwn refuses to leave the active version on the database of another one: copies of updates.yaml and of the links may have

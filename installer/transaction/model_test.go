@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -225,14 +226,18 @@ func (m *model) enable() {
 // release puts a version into the store.
 func (m *model) release(v string) {
 	dir := filepath.Join(m.Host.Paths.Versions(), v)
-	for name, content := range map[string]string{
-		"edition": "oss\n", "sha256": strings.Repeat("ab", 32) + "\n",
-		"bin/teleport": v, "bin/tsh": v, "bin/only-" + v: v, "etc/systemd/teleport.service": "[Service]\n# " + v + "\n",
-	} {
-		writeFile(m.t, filepath.Join(dir, name), content)
+	files := map[string]string{
+		"edition": "oss\n", "bin/teleport": v, "bin/tsh": v, "bin/only-" + v: v, "etc/systemd/teleport.service": "[Service]\n# " + v + "\n",
 	}
-	must(m.t, os.Chmod(filepath.Join(dir, "bin", "teleport"), 0o755))
-	writeFile(m.t, filepath.Join(dir, "manifest"), "") // last, as a version is published
+	manifest := ""
+	for name, content := range files {
+		manifest += fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(content)), name)
+		mode := map[bool]os.FileMode{true: 0o755, false: 0o644}[strings.HasPrefix(name, "bin/")]
+		writeFile(m.t, filepath.Join(dir, name), content)
+		must(m.t, os.Chmod(filepath.Join(dir, name), mode))
+	}
+	writeFile(m.t, filepath.Join(dir, "sha256"), strings.Repeat("ab", 32)+"\n")
+	writeFile(m.t, filepath.Join(dir, "manifest"), manifest) // last, as a version is published
 }
 
 // refetch is what the cluster's mirror gives, as long as there is one.

@@ -38,5 +38,8 @@ func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := t.m.Host.PlaceLost(tree); err != nil {
+		return err
+	}
 	return host.LeavePlainFiles(t.m.Host.Paths.LinkDir, tree)
 }

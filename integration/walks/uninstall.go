@@ -7,8 +7,10 @@ import (
 )
 
 func (a *attempt) uninstall(c Command) int {
-	if c.Keep && a.Active != (Release{}) && !a.tree(a.Active).here() {
-		return 1 // there is nothing to keep
+	if c.Keep && a.Active != (Release{}) {
+		if t := a.tree(a.Active); !t.here() || t.Damage != Whole {
+			return 1 // there is nothing to keep, or it may not start as plain files
+		}
 	}
 	if a.Active != (Release{}) && !c.Keep {
 		database, refused := a.leave()
@@ -27,9 +29,7 @@ func (a *attempt) uninstall(c Command) int {
 		tree := a.tree(a.Active)
 		plain, unit = maps.Clone(a.Plain), a.Active.Version
 		for _, name := range tree.Build.Files() {
-			if delete(plain, name); !slices.Contains(a.Missing, name) {
-				plain[name] = tree.text(name)
-			}
+			plain[name] = tree.text(name) // links that somebody removed, too
 		}
 		if a.UnitEdited {
 			unit = edited
