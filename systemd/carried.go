@@ -2,11 +2,17 @@ package systemd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"teleport-update/internal/durable"
 )
 
 // Carried is what an administrator wrote into a unit that another one takes the place of.
@@ -145,4 +151,42 @@ func (u Units) WriteCarried(c Carried, of string) error {
 func (u Units) EraseCarried() error {
 	_, err := eraseDropIn(u.CarriedFile())
 	return err
+}
+
+// KeepCarried makes what WriteCarried wrote a drop-in of the administrator's, under another name and without the mark by which it would
+// be taken away, and returns its name; empty if there is nothing to keep. It can be cut off anywhere and made again: the settings are in
+// force all the time.
+func (u Units) KeepCarried() (name string, err error) {
+	present, foreign, err := readDropIn(u.CarriedFile())
+	if err != nil || foreign || present == nil {
+		return "", err
+	}
+	settings := bytes.TrimPrefix(present, []byte(mark+"\n"))
+	name, is, err := u.freeDropIn(settings)
+	if err == nil && !is {
+		err = durable.WriteFile(name, settings, 0o644)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep the settings in %s: %w", u.CarriedFile(), err)
+	}
+	return name, u.EraseCarried()
+}
+
+// freeDropIn is a name for settings that nothing else has; is reports whether they are there already. Of several, which an earlier
+// uninstall has left, the newest has the last word, as it had.
+func (u Units) freeDropIn(settings []byte) (name string, is bool, err error) {
+	for n := 1; ; n++ {
+		number := ""
+		if n > 1 {
+			number = strconv.Itoa(n)
+		}
+		name = filepath.Join(filepath.Dir(u.CarriedFile()), "05-teleport-carried"+number+".conf")
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return name, false, nil
+		}
+		there, err := readUnit(name)
+		if err != nil || bytes.Equal(there, settings) {
+			return name, true, err
+		}
+	}
 }

@@ -1,7 +1,10 @@
 package systemd
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -117,5 +120,68 @@ func TestCommentsAreReadAsSystemdReadsThem(t *testing.T) {
 		if c := Carry([]byte(before), []byte(releaseUnit)); string(c.DropIn) != "[Service]\n"+want || c.Rest != nil {
 			t.Errorf("%s\nthe drop-in is\n%s\nwant\n%s\nnot kept: %q", written, c.DropIn, want, c.Rest)
 		}
+	}
+}
+
+// What an administrator wrote into the unit before is theirs once the updater goes and the agent stays: no Erase takes it away, it is
+// there all the time, wherever that is cut off, and what others or an earlier uninstall left stays.
+func TestCarriedSettingsAreKept(t *testing.T) {
+	for name, there := range map[string][]string{
+		"nothing":                        {},
+		"a run before was cut off":       {"new"},
+		"an earlier uninstall left them": {"old"},
+		"both":                           {"old", "new"},
+		"two of earlier uninstalls":      {"old", "older"},
+		"a file of somebody else":        {"not a drop-in"},
+	} {
+		u := Units{UnitDir: t.TempDir(), Agent: "teleport.service"}
+		if err := u.WriteCarried(Carried{DropIn: []byte("[Service]\nUser=new\n")}, "/lib/teleport.service"); err != nil {
+			t.Fatal(err)
+		}
+		written := func() (all []string) {
+			files, _ := filepath.Glob(filepath.Join(filepath.Dir(u.CarriedFile()), "*.conf")) // sorted, as systemd reads them
+			for _, file := range files {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, string(data))
+			}
+			return all
+		}
+		settings := strings.TrimPrefix(written()[0], mark+"\n")
+		for n, content := range there {
+			if content == "new" {
+				content = settings
+			}
+			file := filepath.Join(filepath.Dir(u.CarriedFile()), "05-teleport-carried"+strings.Trim(strconv.Itoa(n+1), "1")+".conf")
+			if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kept, err := u.KeepCarried()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if data, err := os.ReadFile(kept); err != nil || string(data) != settings {
+			t.Errorf("%s: %s has %q, %v", name, kept, data, err)
+		}
+		for range 2 {
+			if again, err := u.KeepCarried(); again != "" || err != nil {
+				t.Errorf("%s: once more it keeps %q, %v", name, again, err)
+			}
+			all := written()
+			want := slices.Compact(append(slices.DeleteFunc(slices.Clone(there), func(s string) bool { return s == "new" }), settings))
+			if !slices.Equal(all, want) {
+				t.Errorf("%s: the drop-ins are %q; want %q", name, all, want)
+			}
+			if err := u.EraseCarried(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	u := Units{UnitDir: t.TempDir()}
+	if kept, err := u.KeepCarried(); kept != "" || err != nil {
+		t.Errorf("nothing was carried, and %q is kept, %v", kept, err)
 	}
 }

@@ -1,13 +1,16 @@
 package transaction
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 )
 
 // spoils are what others do to the agent's files under an agent that runs. refused: nothing that the updater has brings them back.
@@ -106,4 +109,89 @@ func TestAnUninstallThatKeepsTheAgentLeavesWhatIsOfOthers(t *testing.T) {
 	if err := m.sound(); err != nil {
 		t.Error(err)
 	}
+}
+
+// carriedHost is one whose administrator had written into the unit before where the agent has its configuration.
+func carriedHost(t *testing.T) *model {
+	m := migrated(t)
+	must(t, m.Host.OwnUnits().WriteCarried(systemd.Carried{
+		DropIn: []byte("[Service]\nEnvironment=TELEPORT_CONFIG_FILE=/srv/teleport.yaml\nUser=teleport\n"),
+	}, "/etc/systemd/system/teleport.service"))
+	return m
+}
+
+// dropIns are those of the agent's unit.
+func (m *model) dropIns() (names []string, all string) {
+	m.t.Helper()
+	names, err := filepath.Glob(filepath.Join(m.Host.Paths.Unit()+".d", "*.conf"))
+	must(m.t, err)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		must(m.t, err)
+		all += string(text)
+	}
+	return names, all
+}
+
+// An agent that stays is started with what led it before, also by an uninstall that is cut off, and after the next life of the
+// updater on this host.
+func TestAnUninstallThatKeepsTheAgentKeepsItsSettings(t *testing.T) {
+	places := func(m *model) host.Places {
+		t.Helper()
+		p, err := host.ForOneLook(m.Host).AgentPlaces()
+		must(t, err)
+		return p
+	}
+	dry := carriedHost(t)
+	before := places(dry)
+	if before.Config != "/srv/teleport.yaml" {
+		t.Fatalf("the agent is led to %+v", before)
+	}
+	holds := func(t *testing.T, m *model) {
+		t.Helper()
+		names, all := m.dropIns()
+		if places(m) != before || len(names) != 1 || names[0] == m.Host.OwnUnits().CarriedFile() || strings.Contains(all, "Part of teleport-update") {
+			t.Errorf("the agent is led to %+v, by %q:\n%s", places(m), names, all)
+		}
+		if !strings.Contains(all, "User=teleport\n") {
+			t.Errorf("User= is lost:\n%s", all)
+		}
+	}
+	if err, _ := dry.leave(state.Uninstall{KeepAgent: true}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dry)
+	for n, call := range dry.calls {
+		for name, o := range map[string]outcome{
+			"killed before": {before: func(*model) error { panic(killed{}) }},
+			"killed after":  {after: func(*model) error { panic(killed{}) }},
+		} {
+			for _, boot := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/boot=%v/%d %s", name, boot, n, call), func(t *testing.T) {
+					m := carriedHost(t)
+					m.meets(n, o)
+					m.leave(state.Uninstall{KeepAgent: true})
+					m.dropHooks()
+					if places(m) != before {
+						t.Errorf("after the cut the agent is led to %+v", places(m))
+					}
+					if boot {
+						m.reboot()
+					}
+					if host.Exists(m.Host.Paths.Journal()) {
+						if err, _ := m.tick(); err != nil {
+							t.Errorf("the next run ends with %v", err)
+						}
+					} else if host.Exists(m.Host.Paths.Versions()) {
+						if err, _ := m.leave(state.Uninstall{KeepAgent: true}); err != nil {
+							t.Errorf("once more, it ends with %v", err)
+						}
+					}
+					holds(t, m)
+				})
+			}
+		}
+	}
+	must(t, dry.Host.OwnUnits().Erase()) // as a later uninstall does
+	holds(t, dry)
 }
