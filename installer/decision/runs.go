@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
 	"teleport-update/internal/executable"
@@ -72,6 +73,13 @@ func describeLate(d survey.LateDropIn, dir string) string {
 		return fmt.Sprintf("%[1]s leads to %[2]s, which is not there yet when systemd reads its units at boot: %[3]s. "+
 			"`cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s && systemctl daemon-reload` replaces the link by a copy of its content",
 			d.File, d.Target, follows)
+	case d.Folder:
+		return fmt.Sprintf("%[1]s is a link to a folder that is mounted after systemd has read its units at boot: %[2]s. `cp -rL %[1]s %[1]s.new "+
+			"&& rm %[1]s && mv %[1]s.new %[1]s && systemctl daemon-reload` replaces the link by a folder with the same content",
+			filepath.Dir(d.File), follows)
+	case filepath.Dir(d.File) == dir: // a mount point
+		return fmt.Sprintf("%[1]s is on a file system that is mounted at %[2]s, after systemd has read its units at boot: %[3]s. Have nothing "+
+			"mounted there, and put the file into the folder itself", d.File, dir, follows)
 	case d.Link: // a link that is moved may lead elsewhere
 		return fmt.Sprintf("%[1]s is on a file system that is mounted after systemd has read its units at boot: %[3]s. "+
 			"`mkdir -p %[2]s && cp %[1]s %[2]s && rm %[1]s && systemctl daemon-reload` puts its content into a folder that is there",
@@ -165,8 +173,10 @@ func timerOf(ctx context.Context, u systemd.Unit) (off, stopped string) {
 	case u.LoadState == "masked":
 		return fmt.Sprintf("the updater's timer is masked, and %s: `%s`, then `systemctl enable --now %s`", stops, systemd.Unmask(u.Name),
 			u.Name), ""
-	case u.LoadState != "loaded":
+	case u.LoadState == "not-found":
 		return "", fmt.Sprintf("the updater's timer is missing, and %s: `teleport-update update` puts it back", stops)
+	case u.LoadState != "loaded":
+		return "", fmt.Sprintf("systemd has the updater's timer as %s, and %s: %s", u.LoadState, stops, host.MendOwn(u))
 	case len(u.Triggers) > 0 && !slices.Contains(u.Triggers, strings.TrimSuffix(u.Name, ".timer")+".service"):
 		return "", fmt.Sprintf("the updater's timer starts %s instead of a run, and %s: see what its drop-ins say, `systemctl cat %s`",
 			strings.Join(u.Triggers, ", "), stops, u.Name)
@@ -176,7 +186,7 @@ func timerOf(ctx context.Context, u systemd.Unit) (off, stopped string) {
 		return fmt.Sprintf("the updater's timer is disabled, and %s: %s", stops, starts), ""
 	case u.ActiveState != "active":
 		return "", fmt.Sprintf("the updater's timer is stopped, and %s: %s", stops, starts)
-	case u.UnitFileState == "disabled":
+	case slices.Contains([]string{"disabled", "enabled-runtime", "linked", "linked-runtime"}, u.UnitFileState):
 		return fmt.Sprintf("the updater's timer is disabled, and no run starts by itself after the next boot: `systemctl enable %s`", u.Name), ""
 	}
 	return "", ""
@@ -217,8 +227,7 @@ func runNotMade(h *facts, f *finder) error {
 	}
 	switch {
 	case run.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s; `teleport-update update` puts it back, "+
-			"`%s` takes a mask away", run.Name, run.LoadState, systemd.Unmask(run.Name)))
+		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s: %s", run.Name, run.LoadState, host.MendOwn(run)))
 	case !well && !(recorded(run, ticks) && run.Result == "exit-code") && ticks.Good.Before(at):
 		f.found(nonZero(at), fmt.Sprintf("the last run of the timer %s; see `systemctl status %s` and `journalctl -u %s`", howItEnded(run),
 			run.Name, run.Name))

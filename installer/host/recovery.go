@@ -18,7 +18,7 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 	case u.LoadState == "":
 		return nil
 	case u.LoadState != "loaded":
-		return failure.Unchanged("systemd has %s as %s", u.Name, u.LoadState).To("`systemctl daemon-reload`, or `%s`", systemd.Unmask(u.Name))
+		return failure.Unchanged("systemd has %s as %s", u.Name, u.LoadState).To("%s", MendOwn(u))
 	case u.User != "" && u.User != "root" && u.User != "0":
 		return failure.Unchanged("%s is started as user %s, who cannot repair anything", u.Name, u.User).To("%s", look)
 	case len(u.Command) > 0 && !u.Runs("recover"):

@@ -78,6 +78,24 @@ func mendUnit(u systemd.Unit) string {
 	return fmt.Sprintf("`systemctl status %[1]s` says what is wrong with its files; correct them, then `systemctl daemon-reload`", u.Name)
 }
 
+// MendOwn says what helps if systemd has not loaded a unit of the updater's.
+func MendOwn(u systemd.Unit) string {
+	switch u.LoadState {
+	case "masked":
+		return "`" + systemd.Unmask(u.Name) + "`"
+	case "not-found":
+		return "`systemctl daemon-reload`, and `teleport-update update` puts it back if it is missing"
+	}
+	return mendUnit(u) + dropInsOf(u)
+}
+
+func dropInsOf(u systemd.Unit) string {
+	if len(u.DropIns) == 0 {
+		return ""
+	}
+	return " (its drop-ins: " + strings.Join(u.DropIns, ", ") + ")"
+}
+
 func masked(unit string) error {
 	return failure.Unchanged("%s is masked: `%s` first", unit, systemd.Unmask(unit)).Refused()
 }

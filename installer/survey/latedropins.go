@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -14,6 +15,7 @@ import (
 type LateDropIn struct {
 	File   string
 	Link   bool   // File is a symbolic link
+	Folder bool   // its folder is one
 	Target string // where File leads, if that is what is mounted late; empty if the folder of File is
 }
 
@@ -32,7 +34,8 @@ func (s *Survey) LateDropIns(ctx context.Context) (late []LateDropIn, err error)
 		if err != nil {
 			return late, err
 		}
-		if found != nil {
+		told := func(d LateDropIn) bool { return d.Folder && filepath.Dir(d.File) == filepath.Dir(file) } // one command mends all of it
+		if found != nil && !slices.ContainsFunc(late, told) {
 			late = append(late, *found)
 		}
 	}
@@ -46,22 +49,26 @@ func (s *Survey) lateDropIn(file string) (*LateDropIn, error) {
 		return nil, err
 	}
 	dir, link := filepath.Dir(file), target != ""
-	if filepath.Dir(dir) != s.from.Paths.UnitDir { // the folder of units has a row of its own
-		mount, err := LateMount(s.from.Processes.MountAt, dir)
-		if err != nil {
-			return nil, err
+	mount, err := LateMount(s.from.Processes.MountAt, dir)
+	if err == nil && mount != "" && filepath.Dir(dir) == s.from.Paths.UnitDir {
+		var units string
+		if units, err = LateMount(s.from.Processes.MountAt, s.from.Paths.UnitDir); units == mount {
+			mount = "" // the folder of units has a row of its own
 		}
-		if mount != "" {
-			return &LateDropIn{File: file, Link: link}, nil
-		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if mount != "" {
+		to, err := linkOf(dir)
+		return &LateDropIn{File: file, Link: link, Folder: to != ""}, err
 	}
 	for range mostLinks {
 		if target == "" {
 			return nil, nil
 		}
 		// Of each link on the way: the next one may be on a file system that is there.
-		mount, err := LateMount(s.from.Processes.MountAt, filepath.Dir(target))
-		if err != nil {
+		if mount, err = LateMount(s.from.Processes.MountAt, filepath.Dir(target)); err != nil {
 			return nil, err
 		}
 		if mount != "" {

@@ -28,7 +28,9 @@ func TestADropInIsLateByEachLinkOnItsWay(t *testing.T) {
 		"a link of two": {links: map[string]string{"etc/d/c.conf": "b.conf", "etc/d/b.conf": "../../srv/d/a.conf"}, file: "etc/d/c.conf",
 			want: &LateDropIn{File: "etc/d/c.conf", Link: true, Target: "srv/d/a.conf"}},
 		"a folder that leads to a late one": {links: map[string]string{"etc/e": "../srv/d"}, file: "etc/e/a.conf",
-			want: &LateDropIn{File: "etc/e/a.conf"}},
+			want: &LateDropIn{File: "etc/e/a.conf", Folder: true}},
+		"a folder of the units' that leads to a late one": {links: map[string]string{"units/e": "../srv/d"}, file: "units/e/a.conf",
+			want: &LateDropIn{File: "units/e/a.conf", Folder: true}},
 	} {
 		s, root := surveyOf(t, counted{reads: map[string]int{}})
 		for _, dir := range []string{"etc/d", "srv/d", "units/d"} {
