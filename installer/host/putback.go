@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,7 +42,33 @@ func (h *Host) PutBack(ctx context.Context) error {
 	if err := h.removeMoved(b.Unit.Path); err != nil {
 		return fmt.Errorf("remove the agent's unit from the folder that it was moved to: %w", err)
 	}
+	return nil
+}
+
+// RemovePlaced removes what enable placed and nobody has changed since.
+func (h *Host) RemovePlaced() error {
+	b, err := h.readOriginals()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no version was proven, or an uninstall was cut off after it had removed this
+	}
+	if err != nil {
+		return err
+	}
 	return b.removePlaced()
+}
+
+// UnplaceUnit takes away the unit that PutBack put back in another folder than that of the agent's unit of today, where it could take
+// precedence.
+func (h *Host) UnplaceUnit() error {
+	b, err := h.Originals()
+	if err != nil || b.Unit.Path == "" || h.isUnit(b.Unit.Path) {
+		return err
+	}
+	now, err := ReadUnit(b.Unit.Path)
+	if err != nil || !SameUnit(now, b.Unit) {
+		return err
+	}
+	return RestoreUnit(state.UnitFile{Path: b.Unit.Path})
 }
 
 // leaves reports whether a program will be there once all is put back.

@@ -188,3 +188,41 @@ func TestWhatCameInBetweenIsNotDestroyed(t *testing.T) {
 		}
 	})
 }
+
+// An uninstall that is called off leaves no unit of the agent of before in another folder of units, where it could take precedence.
+func TestAUnitThatWasPutBackElsewhereIsTakenAway(t *testing.T) {
+	const before = "[Service]\n# before\n"
+	for name, tc := range map[string]struct {
+		folder string // of the unit of before; empty: that of today
+		now    string
+		stays  bool
+	}{
+		"in the same folder":                 {"", before, true},
+		"in another folder":                  {"other", before, false},
+		"in another folder, by another name": {"link", before, true},
+		"in another folder, and changed":     {"other", "[Service]\n# mine\n", true},
+		"in another folder, and gone":        {"other", "", false},
+	} {
+		h := testHost(t)
+		must(t, os.MkdirAll(h.Paths.UnitDir, 0o755))
+		folder := h.Paths.UnitDir
+		switch tc.folder {
+		case "other":
+			folder = t.TempDir()
+		case "link": // /lib is one to /usr/lib
+			folder = t.TempDir() + "/link"
+			must(t, os.Symlink(h.Paths.UnitDir, folder))
+		}
+		unit := state.UnitFile{Path: folder + "/" + h.Paths.AgentUnit(), Regular: true, Content: []byte(before), Mode: 0o644}
+		must(t, h.WriteOriginals(Originals{Unit: unit}))
+		if tc.now != "" {
+			must(t, os.WriteFile(unit.Path, []byte(tc.now), 0o644))
+		}
+		for range 2 {
+			must(t, h.UnplaceUnit())
+			if Exists(unit.Path) != tc.stays {
+				t.Errorf("%s: it stays: %t", name, !tc.stays)
+			}
+		}
+	}
+}

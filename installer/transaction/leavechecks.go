@@ -21,6 +21,9 @@ func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) 
 	if err != nil || !sight.Running() {
 		return sight, err
 	}
+	if err := sight.hidden(); err != nil {
+		return sight, failure.Unchanged("the agent that was here before could not be watched: %w", err).To("run the command again then").Refused()
+	}
 	why := m.checkStartsAgain(ctx, agent, sight, database)
 	if why == nil {
 		why = checkNeeds(ctx, m, agent, sight)

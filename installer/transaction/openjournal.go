@@ -278,6 +278,17 @@ func (r *openJournal) journalRestored() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
 }
 
+// journalCalledOff says that an uninstall is called off, and why.
+func (r *openJournal) journalCalledOff(reason string) error {
+	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Reason = reason })
+}
+
+// journalTodayBack says that the database which an uninstall exchanged is back, so that it is not restored again, over what was
+// written since.
+func (r *openJournal) journalTodayBack() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = false })
+}
+
 // journalFound says, before an uninstall stops the agent, whether it ran in this boot.
 func (r *openJournal) journalFound(s state.AgentState, boot string) error {
 	return r.journal(aboutAgent, func(j *state.Journal) {

@@ -129,12 +129,15 @@ func phases() []phase {
 		{
 			name: uninstalling,
 			guarantee: "Links and unit are being made what the first enable found, and then all of the updater's is removed, the journal with it. " +
-				"There is only forward.",
-			notes:   []about{aboutDatabase, aboutAgent},
+				"There is only forward, unless the agent of before is not healthy: then a verdict is noted, and the version of today comes back.",
+			notes:   []about{aboutDatabase, aboutAgent, aboutVerdict},
 			boot:    releasesFiles,
 			live:    uninstallsRest,
 			working: func(j *state.Journal) string { return "uninstalling since " + timeOf(j) },
-			cutOff: func(*state.Journal) string {
+			cutOff: func(j *state.Journal) string {
+				if why := j.Verdict.Reason; why != "" {
+					return "an uninstall was called off (" + why + "); the next run brings the version of today back"
+				}
 				return "an uninstall was cut off; `teleport-update uninstall` goes on with it"
 			},
 		},

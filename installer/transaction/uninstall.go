@@ -32,14 +32,14 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	j.Uninstall = &u
 	t := &transaction{m: m, agent: agent}
 	defer t.closeDatabase()
+	sight, err := agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	j.Agent = sight.asFound()
 	if database.Plan == state.RestoreDatabase {
 		j.Database = database
 		u.KeepsIn = m.keptDir(c.Spec.ActiveVersion)
-		sight, err := agent.Look(ctx)
-		if err != nil {
-			return err
-		}
-		j.Agent = sight.asFound()
 		if j.Agent.Dependents, err = goesDown(ctx, agent, sight.Ties); err != nil {
 			return err
 		}
@@ -50,13 +50,11 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if err := m.suitRescuer(ctx, j); err != nil {
 		return failure.Unchanged("%w", err)
 	}
-	// The timer must not repair what is being taken away.
-	c.Spec.Enabled = false
-	text, err := c.Text()
-	if err != nil {
+	if j.Config, err = c.Text(); err != nil {
 		return err
 	}
-	j.Config = text
+	// The timer must not repair what is being taken away.
+	c.Spec.Enabled = false
 	if err := c.Save(m.Host.Paths.Config()); err != nil {
 		return err
 	}

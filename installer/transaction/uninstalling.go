@@ -2,8 +2,11 @@ package transaction
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"teleport-update/health"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
@@ -11,15 +14,26 @@ import (
 
 // finishUninstall can be cut off anywhere and begun again.
 func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error {
+	if t.isCalledOff() {
+		return t.callOff(ctx, c)
+	}
 	// Where it goes on after a cut, updates.yaml may have been lost meanwhile.
 	if c.Spec.ActiveVersion != "" || t.j.Phase == uninstalling {
 		if err := t.goBack(ctx, c); err != nil {
 			return err
 		}
 		if err := t.startOriginal(ctx); err != nil {
-			return err
+			if err = t.orCallOff(ctx, c, err); err != nil {
+				return err
+			}
 		}
 		t.startDependents(ctx)
+	}
+	if !t.keepsAgent() {
+		// What came with the version of today, which may have come back until here.
+		if err := t.m.Host.RemovePlaced(); err != nil {
+			return err
+		}
 	}
 	if err := t.m.keepBackups(ctx); err != nil {
 		return err
@@ -66,8 +80,7 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 		}
 		return t.agent.Disable(ctx)
 	case sight.State.Wanted(), t.stoppedHere(ctx):
-		t.m.Host.Log.Info("restarting the agent as the one that was here before", "database", string(t.j.Database.Plan))
-		return t.agent.Restart(ctx)
+		return t.proveOriginal(ctx, sight)
 	}
 	return nil
 }
@@ -79,7 +92,12 @@ func (t *transaction) uninstallAgain(ctx context.Context) error {
 	if err == nil {
 		err = t.finishUninstall(context.WithoutCancel(ctx), c)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, health.ErrHostStopping):
+		return errNeedsBoot
+	case host.Absent(t.m.Host.Paths.Journal()):
+		return err // it is over, also if it was called off
+	case err != nil:
 		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again",
 			failure.In("the uninstall is not finished", err))}
 	}
@@ -94,7 +112,11 @@ func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.goBackAtBoot(ctx, c); err != nil {
+	back := t.goBackAtBoot
+	if t.isCalledOff() {
+		back = t.placeToday
+	}
+	if err := back(ctx, c); err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again",
 			failure.In("the uninstall is not finished", err))}
 	}

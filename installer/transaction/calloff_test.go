@@ -1,0 +1,191 @@
+package transaction
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+// brokenBefore is a host whose agent of before does not run any more, and whose version of today made a schema.
+func brokenBefore(t *testing.T, schema int, f fate) *model {
+	t.Helper()
+	m := firstEnable(t, holds)
+	m.versions["1.1.0"] = behaviour{schema: schema, fate: holds}
+	if err, _ := m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) }); err != nil {
+		t.Fatal(err)
+	}
+	m.versions["1.0.0"] = behaviour{schema: 1, fate: f}
+	m.calls = nil
+	return m
+}
+
+// calledOff says what is wrong after an uninstall that was called off: all is as it was before, with the rows of the agent.
+func (m *model) calledOff() error {
+	err := m.closed()
+	c, configErr := m.Host.Paths.LoadConfig()
+	if configErr != nil || !c.Spec.Enabled {
+		err = errors.Join(err, fmt.Errorf("updates are off, %w", configErr))
+	}
+	if m.main == nil || m.main.version != "1.1.0" {
+		err = errors.Join(err, fmt.Errorf("the agent is %+v", m.main))
+	}
+	if kept := m.keptSchemas(); len(kept) > 0 {
+		err = errors.Join(err, fmt.Errorf("backups are kept of a database that is live: %v", kept))
+	}
+	if lost := m.rowsLost(); len(lost) > 0 {
+		err = errors.Join(err, fmt.Errorf("rows %v are lost", lost))
+	}
+	return err
+}
+
+// The version of today is not removed before the agent of before is seen to run: if that is not healthy, today's is back, with its
+// database, wherever this is cut off.
+func TestAnUninstallIsCalledOffIfTheAgentOfBeforeIsNotHealthy(t *testing.T) {
+	some := sampled{every: 13}
+	cuts := map[string]outcome{
+		"killed before": {before: func(*model) error { panic(killed{}) }},
+		"killed after":  {after: func(*model) error { panic(killed{}) }},
+		"refused":       {before: func(*model) error { return errors.New("not now") }},
+	}
+	for _, schema := range []int{1, 2} {
+		for _, f := range []fate{diesFirst, dies, diesLate} {
+			name := fmt.Sprintf("schema %d, the agent of before %s", schema, f)
+			dry := brokenBefore(t, schema, f)
+			err, _ := dry.leave(state.Uninstall{})
+			if !failure.Is[*failure.RefusedError](err) || !saysAll(err, []string{"is not healthy", "--keep-agent", "version 1.1.0 is in its place again"}) {
+				t.Fatalf("%s: it ends with %v", name, err)
+			}
+			if err := dry.calledOff(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for n, call := range dry.calls {
+				for cut, o := range cuts {
+					for _, boot := range []bool{false, true} {
+						if some.skips() {
+							continue
+						}
+						t.Run(fmt.Sprintf("%s/%s/boot=%v/%d %s", name, cut, boot, n, call), func(t *testing.T) {
+							t.Parallel()
+							m := brokenBefore(t, schema, f)
+							m.meets(n, o)
+							m.leave(state.Uninstall{})
+							m.dropHooks()
+							off := false
+							if j, err := load(m.Host.Paths.Journal()); err == nil && j != nil {
+								off = j.Verdict.Reason != ""
+							}
+							if boot {
+								if err, _ := m.reboot(); err != nil {
+									t.Errorf("the boot ends with %v", err)
+								}
+								if err := m.sound(); err != nil && off {
+									t.Errorf("after the boot: %v", err)
+								}
+							}
+							for range 2 {
+								m.tick()
+								if err := m.sound(); err != nil {
+									t.Errorf("after the next run: %v", err)
+								}
+							}
+							err, _ := m.leave(state.Uninstall{})
+							if !failure.Is[*failure.RefusedError](err) {
+								t.Errorf("once more, it ends with %v", err)
+							}
+							if err := m.calledOff(); err != nil {
+								t.Error(err)
+							}
+							m.versions["1.0.0"] = one // repaired
+							if err, _ := m.leave(state.Uninstall{}); err != nil || host.Exists(m.Host.Paths.Versions()) {
+								t.Errorf("with the agent of before repaired, it ends with %v", err)
+							}
+							if err := m.sound(); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// What nobody wants to run is neither started nor watched, and neither is anything without systemd.
+func TestAnUninstallWatchesOnlyAnAgentThatIsToRun(t *testing.T) {
+	for name, prepare := range map[string]func(m *model){
+		"stopped":         func(m *model) { m.stopUnit() },
+		"disabled":        func(m *model) { m.stopUnit(); m.enabled = false },
+		"without systemd": func(m *model) { m.ends(); m.booted = false },
+	} {
+		for _, schema := range []int{1, 2} {
+			m := brokenBefore(t, schema, dies)
+			prepare(m)
+			err, _ := m.leave(state.Uninstall{})
+			if err != nil || host.Exists(m.Host.Paths.Versions()) {
+				t.Errorf("%s, schema %d: it ends with %v", name, schema, err)
+			}
+			for _, call := range []string{"start", "restart", "prove"} {
+				if slices.Contains(m.calls, call) {
+					t.Errorf("%s, schema %d: a %s was asked for: %q", name, schema, call, m.calls)
+				}
+			}
+		}
+	}
+}
+
+// Others act in the middle of the watch, or did before.
+func TestWhatOthersDoToTheAgentOfBefore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		f       fate
+		before  func(m *model)
+		watched func(m *model) error
+		ends    string // empty: the updater is uninstalled
+	}{
+		"a person stops it":                         {holds, nil, func(m *model) error { m.stopUnit(); return nil }, ""},
+		"today's agent fails, too":                  {dies, func(m *model) { m.dies(); m.versions["1.1.0"] = behaviour{schema: 1, fate: dies}; m.crashLoop() }, nil, ""},
+		"the version of today is not whole":         {dies, func(m *model) { must(m.t, os.Remove(m.Host.Paths.Versions()+"/1.1.0/sha256")) }, nil, ""},
+		"the host goes down":                        {holds, nil, func(m *model) error { m.down = true; return nil }, "shutting down"},
+		"systemd does not answer":                   {holds, nil, func(*model) error { return systemd.ErrUnreachable }, systemd.ErrUnreachable.Error()},
+		"it changes the tables, and is not healthy": {diesLate, func(m *model) { m.versions["1.0.0"] = behaviour{schema: 2, fate: diesLate} }, nil, "has changed the tables"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := brokenBefore(t, 1, tc.f)
+			if tc.before != nil {
+				tc.before(m)
+			}
+			if tc.watched != nil {
+				m.at("watch", func() error { return tc.watched(m) })
+			}
+			err, _ := m.leave(state.Uninstall{})
+			m.dropHooks()
+			if tc.ends == "" {
+				if err != nil || host.Exists(m.Host.Paths.Versions()) {
+					t.Errorf("it ends with %v", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.ends) || !host.Exists(m.Host.Paths.Journal()) || !host.Exists(m.Host.Paths.Versions()+"/1.1.0") {
+				t.Errorf("it ends with %v; the journal is open: %t", err, host.Exists(m.Host.Paths.Journal()))
+			}
+			if tc.f == holds { // and the next run ends it
+				if m.down {
+					m.reboot()
+				}
+				if err, _ := m.tick(); err != nil || host.Exists(m.Host.Paths.Versions()+"/1.1.0") {
+					t.Errorf("the next run ends with %v", err)
+				}
+				if m.main == nil || m.main.version != "1.0.0" {
+					t.Errorf("the agent is %+v", m.main)
+				}
+			}
+		})
+	}
+}
