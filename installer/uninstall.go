@@ -54,7 +54,7 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	if err != nil {
 		return nil, err
 	}
-	database, err := i.Machine.CheckUninstall(ctx, c, state.Uninstall{KeepAgent: keepAgent})
+	database, err := i.Machine.CheckUninstall(ctx, c, state.Uninstall{KeepAgent: keepAgent}, now.Seen())
 	if err != nil {
 		return nil, err
 	}

@@ -227,6 +227,9 @@ func (s *Survey) Schema(ctx context.Context) (string, error) {
 // seen has a check use what the survey has seen.
 type seen struct{ survey *Survey }
 
+// Seen is the survey for a check that asks for no more of the host.
+func (s *Survey) Seen() transaction.Seen { return seen{s} }
+
 func (s seen) Sight(ctx context.Context) (transaction.Sight, error) {
 	a, err := s.survey.Agent(ctx)
 	return a.Sight, err

@@ -51,8 +51,8 @@ func (t *transaction) proveOriginal(ctx context.Context, sight Sight) error {
 	now, schemaErr := t.m.Schema(ctx)
 	kept := t.j.Database.Plan == state.RestoreDatabase || tables == "" || schemaErr != nil // there is a backup, or nobody knows
 	if !kept && now != tables {
-		return fmt.Errorf("the agent that was here before is not healthy, and has changed the tables of the database, so it stays in its place: %w",
-			err)
+		return fmt.Errorf("the agent that was here before is not healthy, and has changed the tables of the database, so it stays in its "+
+			"place: %w", err)
 	}
 	return &originalFailsError{err}
 }
@@ -78,7 +78,8 @@ func (t *transaction) isCalledOff() bool { return t.j.Verdict.Reason != "" }
 // callOff brings the version of today back, and closes the journal. It can be cut off anywhere and begun again. Its error says why
 // there is no uninstall.
 func (t *transaction) callOff(ctx context.Context, c state.Config) error {
-	t.m.Host.Log.Error("the uninstall is called off: the version of today comes back", "version", c.Active().Short(), "reason", t.j.Verdict.Reason)
+	t.m.Host.Log.Error("the uninstall is called off: the version of today comes back", "version", c.Active().Short(),
+		"reason", t.j.Verdict.Reason)
 	if err := t.bringTodayBack(ctx, c); err != nil {
 		return fmt.Errorf("%s; bring version %s back: %w", t.j.Verdict.Reason, c.Active().Short(), err)
 	}

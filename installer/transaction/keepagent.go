@@ -18,13 +18,13 @@ import (
 // to start, on the database of today.
 
 // checkKeeps refuses to leave the active version as plain files if it may not start again as such.
-func (m *Machine) checkKeeps(ctx context.Context, c state.Config) error {
+func (m *Machine) checkKeeps(ctx context.Context, c state.Config, seen Seen) error {
 	tree, err := m.toKeep(c)
 	if err == nil {
-		err = m.CheckPair(ctx, c, tree, m)
+		err = m.CheckPair(ctx, c, tree, seen)
 	}
 	if err == nil {
-		err = m.checkKeepsOwn(ctx, c)
+		err = m.checkKeepsOwn(ctx, c, seen)
 	}
 	if err == nil {
 		err = m.checkStartsPlain(ctx, tree)
@@ -77,15 +77,15 @@ func noExec(dir string) (why, err error) {
 
 // checkKeepsOwn refuses to leave the active version on the database of another one: copies of updates.yaml and of the links may have
 // been put back since that one ran, or while it runs.
-func (m *Machine) checkKeepsOwn(ctx context.Context, c state.Config) error {
-	sight, err := m.Sight(ctx)
+func (m *Machine) checkKeepsOwn(ctx context.Context, c state.Config, seen Seen) error {
+	sight, err := seen.Sight(ctx)
 	if err != nil {
 		return err
 	}
 	active := c.Active().Short()
 	if serves, apart := servesApart(m.Host, sight, c.Active()); apart {
-		return failure.Unchanged("keeping version %s as plain files is refused: the agent runs version %s, and the database may be that version's",
-			active, serves.Short()).
+		return failure.Unchanged("keeping version %s as plain files is refused: the agent runs version %s, and the database may be that "+
+			"version's", active, serves.Short()).
 			To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it; then run the command again", serves.Version).
 			Refused()
 	}
@@ -100,7 +100,7 @@ func (m *Machine) checkKeepsOwn(ctx context.Context, c state.Config) error {
 	if o.version == "" && sight.State == state.AgentUnknown {
 		return nil // where systemd does not run, nobody knows more, see ownerByTables
 	}
-	now, err := m.Schema(ctx)
+	now, err := seen.Schema(ctx)
 	if err != nil {
 		return failure.Unchanged("see whether version %s can read the agent's database: %w", active, err).To("repair that first").Refused()
 	}

@@ -329,7 +329,7 @@ func TestAnUninstallDoesNotGoBackOverTablesOfAnotherVersion(t *testing.T) {
 			}
 			c.Status.ActiveSchema = "1-2345"
 			must(t, c.Save(m.Host.Paths.Config()))
-			_, err = m.CheckUninstall(context.Background(), c, state.Uninstall{KeepAgent: keepAgent})
+			_, err = m.CheckUninstall(context.Background(), c, state.Uninstall{KeepAgent: keepAgent}, m)
 			if failure.Is[*failure.RefusedError](err) != stop || stop && !saysAll(err, []string{"other tables than version 1.1.0", "pin VERSION"}) {
 				t.Errorf("%s, keep agent %t: it ends with %v; want it refused: %v", name, keepAgent, err, stop)
 			}

@@ -47,7 +47,8 @@ func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
 	// The agent that stays needs them, and what is the updater's own is removed later.
 	kept, err := t.m.Host.OwnUnits().KeepCarried()
 	if kept != "" {
-		t.m.Host.Log.Info("what an administrator wrote into the agent's unit stays in force, in a drop-in that is theirs from now on", "file", kept)
+		t.m.Host.Log.Info("what an administrator wrote into the agent's unit stays in force, in a drop-in that is theirs from now on",
+			"file", kept)
 	}
 	return err
 }

@@ -24,7 +24,7 @@ func (m *Machine) uninstall(ctx context.Context, u state.Uninstall) error {
 }
 
 func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, u state.Uninstall) error {
-	database, err := m.CheckUninstall(ctx, c, u)
+	database, err := m.CheckUninstall(ctx, c, u, m)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 
 // CheckUninstall says what keeps the host from being what it is to be without the
 // updater, and what becomes of the agent's database. It changes nothing.
-func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall) (state.Database, error) {
+func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall, seen Seen) (state.Database, error) {
 	keeps := state.Database{Plan: state.KeepDatabase}
 	switch {
 	case c.Spec.ActiveVersion == "":
@@ -81,7 +81,7 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 		}
 		return keeps, nil
 	case u.KeepAgent:
-		return keeps, m.checkKeeps(ctx, c)
+		return keeps, m.checkKeeps(ctx, c, seen)
 	}
 	o, err := m.Host.Originals()
 	if err == nil {
