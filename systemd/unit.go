@@ -87,6 +87,14 @@ func (u Unit) Runs(word string) bool {
 	return slices.ContainsFunc(append([][]string{u.Command}, u.Later...), func(words []string) bool { return slices.Contains(words, word) })
 }
 
+// RunsByShell reports whether a word of one of the unit's commands, as the text that a shell is given, has some words in it: whether
+// they are executed, nobody can tell.
+func (u Unit) RunsByShell(words string) bool {
+	return slices.ContainsFunc(append([][]string{u.Command}, u.Later...), func(all []string) bool {
+		return slices.ContainsFunc(all, func(word string) bool { return strings.Contains(word, words) })
+	})
+}
+
 // Running reports whether the unit runs: it may be reloading, or be asked to
 // stop.
 func (u Unit) Running() bool {

@@ -21,8 +21,10 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 		return failure.Unchanged("systemd has %s as %s", u.Name, u.LoadState).To("%s", MendOwn(u))
 	case u.User != "" && u.User != "root" && u.User != "0":
 		return failure.Unchanged("%s is started as user %s, who cannot repair anything", u.Name, u.User).To("%s", look)
-	case len(u.Command) > 0 && !u.Runs("recover"):
-		return failure.Unchanged("%s starts %s, which is not the recovery", u.Name, strings.Join(u.Command, " ")).To("%s", look)
+	case len(u.Command) > 0 && !u.Runs("recover") && u.RunsByShell("recover --boot"):
+		return failure.Unchanged("%s is started through %s, and whether that runs the recovery cannot be tried", u.Name, u.Command[0]).To("%s", look)
+	case len(u.Command) > 0 && !u.Runs("recover"): // its words may hold a password
+		return failure.Unchanged("%s starts %s, which is not the recovery", u.Name, u.Command[0]).To("%s", look)
 	}
 	for _, c := range u.Ties.Unmet(ctx) {
 		if c.Parameter != h.Paths.Journal() {
