@@ -103,7 +103,7 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	if refused := i.Machine.CheckLed(ctx, tree, i.Machine); failure.Is[*failure.RefusedError](refused) {
+	if refused := transaction.CheckLed(ctx, i.Machine, tree, i.Machine); failure.Is[*failure.RefusedError](refused) {
 		i.Machine.Host.Log.Error("links and unit of the active version are not repaired", "error", refused)
 		return nil
 	} else if refused != nil {

@@ -51,7 +51,7 @@ func (c consistency) CheckPair(ctx context.Context, config state.Config, tree ve
 }
 
 func (c consistency) CheckLed(ctx context.Context, tree versions.Tree, seen transaction.Seen) error {
-	return c.i.Machine.CheckLed(ctx, tree, seen)
+	return transaction.CheckLed(ctx, c.i.Machine, tree, seen)
 }
 
 func (c consistency) CheckTables(ctx context.Context, config state.Config, seen transaction.Seen) (why, err error) {

@@ -74,8 +74,9 @@ func describeLate(d survey.LateDropIn, dir string) string {
 			"`cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s && systemctl daemon-reload` replaces the link by a copy of its content",
 			d.File, d.Target, follows)
 	case d.Folder:
-		return fmt.Sprintf("%[1]s is a link to a folder that is mounted after systemd has read its units at boot: %[2]s. `cp -rL %[1]s %[1]s.new "+
-			"&& rm %[1]s && mv %[1]s.new %[1]s && systemctl daemon-reload` replaces the link by a folder with the same content",
+		return fmt.Sprintf("%[1]s is a link to a folder that is mounted after systemd has read its units at boot: %[2]s. "+
+			"`cp -rL %[1]s %[1]s.new && rm %[1]s && mv %[1]s.new %[1]s && systemctl daemon-reload` replaces the link by a folder with "+
+			"the same content",
 			filepath.Dir(d.File), follows)
 	case filepath.Dir(d.File) == dir: // a mount point
 		return fmt.Sprintf("%[1]s is on a file system that is mounted at %[2]s, after systemd has read its units at boot: %[3]s. Have nothing "+

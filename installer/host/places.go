@@ -94,7 +94,7 @@ func (e *UnresolvedError) Unwrap() error { return e.Err }
 
 // LedElsewhere compares where the agent's unit leads it now and would lead it with another content of its file, and reports whether
 // the configuration or the folder of data would be another one. What cannot be read is compared by its names.
-func (h *Host) LedElsewhere(unit []byte) (now, then Places, elsewhere bool) {
+func LedElsewhere(h *Host, unit []byte) (now, then Places, elsewhere bool) {
 	now, then, err := h.AgentUnit().ledBy(unit)
 	if err != nil || now == then {
 		return now, then, false

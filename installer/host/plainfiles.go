@@ -46,13 +46,13 @@ func LeavePlainFiles(linkDir string, t versions.Tree) error {
 // Lost are what keeps the agent of a tree from being left as plain files: links that are gone, lead nowhere or into the store, which
 // goes, and whether the agent's unit is gone or empty. A program or a unit of somebody else is no part of it: once the store is removed,
 // nothing would keep a copy.
-func (h *Host) Lost(tree versions.Tree) (links []state.LinkChange, unit bool, err error) {
+func Lost(h *Host, tree versions.Tree) (links []state.LinkChange, unit bool, err error) {
 	all, err := PlanFreeLinks(h, tree)
 	if err != nil {
 		return nil, false, err
 	}
 	for _, c := range all {
-		stays, err := h.outlivesStore(c.Path, c.Before)
+		stays, err := outlivesStore(h, c.Path, c.Before)
 		if err != nil {
 			return nil, false, err
 		}
@@ -65,7 +65,7 @@ func (h *Host) Lost(tree versions.Tree) (links []state.LinkChange, unit bool, er
 }
 
 // outlivesStore reports whether a program stands at a path that is not of the store.
-func (h *Host) outlivesStore(path string, now state.Before) (bool, error) {
+func outlivesStore(h *Host, path string, now state.Before) (bool, error) {
 	if now.Link == "" {
 		return now.Saved != "", nil
 	}
@@ -78,11 +78,11 @@ func (h *Host) outlivesStore(path string, now state.Before) (bool, error) {
 
 // PlaceLost puts what is Lost in its place. Its folder of programs may be gone, if an uninstall was cut off after that: then
 // LeavePlainFiles says whether anything is missing.
-func (h *Host) PlaceLost(tree versions.Tree) error {
+func PlaceLost(h *Host, tree versions.Tree) error {
 	if _, err := tree.Binaries(); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	links, unit, err := h.Lost(tree)
+	links, unit, err := Lost(h, tree)
 	if err != nil {
 		return err
 	}

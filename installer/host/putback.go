@@ -46,7 +46,7 @@ func (h *Host) PutBack(ctx context.Context) error {
 }
 
 // RemovePlaced removes what enable placed and nobody has changed since.
-func (h *Host) RemovePlaced() error {
+func RemovePlaced(h *Host) error {
 	b, err := h.readOriginals()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no version was proven, or an uninstall was cut off after it had removed this
@@ -59,7 +59,7 @@ func (h *Host) RemovePlaced() error {
 
 // UnplaceUnit takes away the unit that PutBack put back in another folder than that of the agent's unit of today, where it could take
 // precedence.
-func (h *Host) UnplaceUnit() error {
+func UnplaceUnit(h *Host) error {
 	b, err := h.Originals()
 	if err != nil || b.Unit.Path == "" || h.isUnit(b.Unit.Path) {
 		return err

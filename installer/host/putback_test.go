@@ -219,7 +219,7 @@ func TestAUnitThatWasPutBackElsewhereIsTakenAway(t *testing.T) {
 			must(t, os.WriteFile(unit.Path, []byte(tc.now), 0o644))
 		}
 		for range 2 {
-			must(t, h.UnplaceUnit())
+			must(t, UnplaceUnit(h))
 			if Exists(unit.Path) != tc.stays {
 				t.Errorf("%s: it stays: %t", name, !tc.stays)
 			}

@@ -22,7 +22,8 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 	case u.User != "" && u.User != "root" && u.User != "0":
 		return failure.Unchanged("%s is started as user %s, who cannot repair anything", u.Name, u.User).To("%s", look)
 	case len(u.Command) > 0 && !u.Runs("recover") && u.RunsByShell("recover --boot"):
-		return failure.Unchanged("%s is started through %s, and whether that runs the recovery cannot be tried", u.Name, u.Command[0]).To("%s", look)
+		return failure.Unchanged("%s is started through %s, and whether that runs the recovery cannot be tried", u.Name, u.Command[0]).
+			To("%s", look)
 	case len(u.Command) > 0 && !u.Runs("recover"): // its words may hold a password
 		return failure.Unchanged("%s starts %s, which is not the recovery", u.Name, u.Command[0]).To("%s", look)
 	}

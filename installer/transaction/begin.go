@@ -50,7 +50,7 @@ func (t *advancing) prepare(ctx context.Context) error {
 		err = t.t.j.enter(begun)
 	}
 	if err == nil {
-		t.t.m.addWentDown(ctx, t.t.agent, j.Agent.Dependents)
+		addWentDown(ctx, t.t.m, t.t.agent, j.Agent.Dependents)
 		return nil
 	}
 	if !failure.Is[*failure.Error](err) {

@@ -150,7 +150,7 @@ func (t *transaction) placeAfterPutBack(c state.Config) error {
 	if err := t.placeActive(c); err != nil {
 		return err
 	}
-	return t.m.Host.UnplaceUnit()
+	return host.UnplaceUnit(t.m.Host)
 }
 
 // closeCalledOff ends an uninstall that is called off: updates go on if they did before.

@@ -68,7 +68,7 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 	}
 	m.Host.Log.Warn("the database of today is not of the active version", "error", err)
 	if _, program := m.programInPlace(tree); !another && program == "" {
-		is = m.goneInPlace(tree)
+		is = goneInPlace(m, tree)
 	} else if !another {
 		is = versionOf(ctx, m.Host, program)
 	}
@@ -119,7 +119,7 @@ func CheckTables(ctx context.Context, m *Machine, c state.Config, seen Seen) (wh
 		return nil, err
 	}
 	if tree, ok, err := m.Active(c); err == nil && ok {
-		if _, program := m.programInPlace(tree); program != "" || m.goneInPlace(tree) != "" {
+		if _, program := m.programInPlace(tree); program != "" || goneInPlace(m, tree) != "" {
 			return nil, nil // CheckPair says more of it
 		}
 	}

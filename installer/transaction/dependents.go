@@ -71,22 +71,22 @@ func down(ctx context.Context, by asker, units []string) (down []string, err err
 // has started what is enabled. Units that systemd cannot be asked about stay noted: the next run starts them.
 func (t *transaction) startDependents(ctx context.Context) {
 	if !t.bootedSince(ctx) {
-		since, err := t.m.wentDown(ctx, t.agent)
+		since, err := wentDown(ctx, t.m, t.agent)
 		t.m.warn(err, mayBeDown)
-		if err := t.m.startDown(ctx, t.agent, union(t.j.Agent.Dependents, since)); err != nil {
+		if err := startDown(ctx, t.m, t.agent, union(t.j.Agent.Dependents, since)); err != nil {
 			t.m.warn(err, mayBeDown)
 			return
 		}
 	}
-	t.m.warn(t.m.forgetWentDown(), "units that somebody stops may be started again")
+	t.m.warn(forgetWentDown(t.m), "units that somebody stops may be started again")
 }
 
 const mayBeDown = "units that depend on the agent may be down"
 
 // startWentDown is startDependents for a transaction of which the note is left. To start a unit may start the agent, so
 // units stay down with an agent that somebody stopped, and wait for one that fails.
-func (m *Machine) startWentDown(ctx context.Context, agent Agent) error {
-	units, err := m.wentDown(ctx, agent)
+func startWentDown(ctx context.Context, m *Machine, agent Agent) error {
+	units, err := wentDown(ctx, m, agent)
 	if err != nil {
 		m.warn(err, mayBeDown)
 		return nil
@@ -96,7 +96,7 @@ func (m *Machine) startWentDown(ctx context.Context, agent Agent) error {
 		return err
 	}
 	if sight.Running() {
-		if err := m.startDown(ctx, agent, units); err != nil {
+		if err := startDown(ctx, m, agent, units); err != nil {
 			return failure.Unchanged("start the units that went down with the agent: %w", err).
 				To("see `systemctl status %s`; each run tries again", strings.Join(units, " "))
 		}
@@ -104,11 +104,11 @@ func (m *Machine) startWentDown(ctx context.Context, agent Agent) error {
 		m.Host.Log.Warn("units that went down with the agent are started once the agent runs", "units", strings.Join(units, ", "))
 		return nil
 	}
-	return m.forgetWentDown()
+	return forgetWentDown(m)
 }
 
 // startDown starts those of some units that are down, and says which do not start. An error says that systemd could not be asked.
-func (m *Machine) startDown(ctx context.Context, agent Agent, units []string) error {
+func startDown(ctx context.Context, m *Machine, agent Agent, units []string) error {
 	gone, err := down(ctx, agent, units)
 	if err != nil {
 		return err

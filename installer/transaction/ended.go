@@ -135,7 +135,7 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	}
 	j := m.newJournal(ctx, agent)
 	j.From, j.To, j.Agent, j.Reached = new(TreeOf(from)), TreeOf(to), sight.asFound(), "reload"
-	j.Agent.Dependents = m.foundDependents(ctx, agent, sight)
+	j.Agent.Dependents = foundDependents(ctx, m, agent, sight)
 	down := sight.State == state.AgentStopped && sight.UnitFileState == "enabled"
 	if down || sight.State == state.AgentFailing {
 		j.Agent.State = state.AgentRunning // before the transaction, as far as anybody knows
@@ -170,8 +170,8 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 }
 
 // foundDependents are the units that such a transaction took down with the agent, and those that its undoing will.
-func (m *Machine) foundDependents(ctx context.Context, agent Agent, sight Sight) []string {
-	went, err := m.wentDown(ctx, agent)
+func foundDependents(ctx context.Context, m *Machine, agent Agent, sight Sight) []string {
+	went, err := wentDown(ctx, m, agent)
 	m.warn(err, mayBeDown)
 	goes, err := goesDown(ctx, agent, sight.Ties)
 	m.warn(err, mayBeDown)

@@ -18,24 +18,24 @@ import (
 // to start, on the database of today.
 
 // checkKeeps refuses to leave the active version as plain files if it may not start again as such.
-func (m *Machine) checkKeeps(ctx context.Context, c state.Config, seen Seen) error {
+func checkKeeps(ctx context.Context, m *Machine, c state.Config, seen Seen) error {
 	tree, err := m.toKeep(c)
 	if err == nil {
 		err = m.CheckPair(ctx, c, tree, seen)
 	}
 	if err == nil {
-		err = m.checkKeepsOwn(ctx, c, seen)
+		err = checkKeepsOwn(ctx, m, c, seen)
 	}
 	if err == nil {
-		err = m.checkStartsPlain(ctx, tree)
+		err = checkStartsPlain(ctx, m, tree)
 	}
 	return err
 }
 
 // checkStartsPlain refuses to leave as plain files what would not start: what is damaged or cannot be executed is not fetched again
 // without the updater, and links work on a file system on which no program does.
-func (m *Machine) checkStartsPlain(ctx context.Context, tree versions.Tree) error {
-	if _, _, err := m.Host.Lost(tree); err != nil {
+func checkStartsPlain(ctx context.Context, m *Machine, tree versions.Tree) error {
+	if _, _, err := host.Lost(m.Host, tree); err != nil {
 		return failure.Unchanged("see what version %s is started by: %w", tree.Release.Short(), err).To("correct that first").Refused()
 	}
 	err := tree.Verify(ctx)
@@ -77,7 +77,7 @@ func noExec(dir string) (why, err error) {
 
 // checkKeepsOwn refuses to leave the active version on the database of another one: copies of updates.yaml and of the links may have
 // been put back since that one ran, or while it runs.
-func (m *Machine) checkKeepsOwn(ctx context.Context, c state.Config, seen Seen) error {
+func checkKeepsOwn(ctx context.Context, m *Machine, c state.Config, seen Seen) error {
 	sight, err := seen.Sight(ctx)
 	if err != nil {
 		return err

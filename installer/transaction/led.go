@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/versions"
@@ -12,12 +13,12 @@ import (
 // CheckLed refuses to put the unit of a version where somebody wrote another one that leads the agent elsewhere, and the agent was
 // started so: its next start would go on with another configuration or another database. What systemd knows decides, and no word
 // of the agent's. A unit that was written since, or that no agent runs by, is not the agent's. A *failure.RefusedError says what to do.
-func (m *Machine) CheckLed(ctx context.Context, tree versions.Tree, seen Seen) error {
+func CheckLed(ctx context.Context, m *Machine, tree versions.Tree, seen Seen) error {
 	unit, err := m.Host.UnitOf(tree)
 	if err != nil {
 		return nil // whoever places it says so
 	}
-	now, then, elsewhere := m.Host.LedElsewhere(unit.Content)
+	now, then, elsewhere := host.LedElsewhere(m.Host, unit.Content)
 	if !elsewhere {
 		return nil
 	}

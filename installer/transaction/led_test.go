@@ -51,7 +51,7 @@ func TestAUnitThatLeadsTheAgentElsewhereStays(t *testing.T) {
 			if tc.down {
 				m.ends()
 			}
-			err = m.CheckLed(t.Context(), tree, m)
+			err = CheckLed(t.Context(), m.Machine, tree, m)
 			if failure.Is[*failure.RefusedError](err) != tc.stays || (err != nil) != tc.stays {
 				t.Fatalf("%v; want a refusal: %v", err, tc.stays)
 			}
@@ -73,7 +73,7 @@ func TestAUnitThatLeadsTheAgentElsewhereStays(t *testing.T) {
 			// What the advice does.
 			writeFile(t, filepath.Join(m.Host.Paths.Unit()+".d", "override.conf"),
 				"[Service]\nExecStart=\nExecStart="+m.Host.Paths.LinkDir+"/teleport start"+tc.arguments+"\n")
-			if err := m.CheckLed(t.Context(), tree, m); err != nil {
+			if err := CheckLed(t.Context(), m.Machine, tree, m); err != nil {
 				t.Errorf("with the command in a drop-in: %v", err)
 			}
 		})

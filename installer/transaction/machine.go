@@ -71,16 +71,6 @@ func Scheduled() bool {
 	return set
 }
 
-// Agent connects to the agent on a host that is up. Not to reach systemd is no
-// reason to do without it: whoever cannot ask comes back later.
-func (m *Machine) Agent(ctx context.Context) (Agent, error) {
-	agent, err := m.Connect(ctx)
-	if err != nil {
-		return nil, failure.Unchanged("reach systemd: %w", err)
-	}
-	return noting{agent, m}, nil
-}
-
 // wrap is fmt.Errorf with the error as its last operand, and nil for nil.
 func wrap(err error, format string, args ...any) error {
 	if err == nil {

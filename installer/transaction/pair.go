@@ -108,7 +108,7 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	case another:
 		place, program = tree.Binary(host.AgentName), tree.Binary(host.AgentName)
 	case program == "":
-		return m.checkGone(ctx, c, tree, seen) // nothing else would start by the link, or by the unit
+		return checkGone(ctx, m, c, tree, seen) // nothing else would start by the link, or by the unit
 	default:
 		sight, err := seen.Sight(ctx)
 		if err != nil || sight.servesFrom(tree.ProgramsDir()) {
@@ -136,8 +136,8 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 // checkGone is CheckPair for an agent's link that leads to a version of the store whose folder is gone. Its agent may have changed the
 // database, which shows if it is known with which tables the active version runs: those noted, or those of its own backup. Where
 // nobody knows, a newer version may have.
-func (m *Machine) checkGone(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
-	gone := m.goneInPlace(tree)
+func checkGone(ctx context.Context, m *Machine, c state.Config, tree versions.Tree, seen Seen) error {
+	gone := goneInPlace(m, tree)
 	if gone == "" {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (m *Machine) checkGone(ctx context.Context, c state.Config, tree versions.T
 
 // goneInPlace is the version to which the agent's link leads in the place of another one, and whose program is gone; empty if
 // there is none.
-func (m *Machine) goneInPlace(tree versions.Tree) string {
+func goneInPlace(m *Machine, tree versions.Tree) string {
 	link := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
 	target, err := os.Readlink(link)
 	if err != nil {

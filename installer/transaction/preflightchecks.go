@@ -284,7 +284,7 @@ func ledAlike(p *Preflight, ctx context.Context) error {
 	if err != nil || !ok {
 		return err
 	}
-	return p.t.m.CheckLed(ctx, active, p.t.m)
+	return CheckLed(ctx, p.t.m, active, p.t.m)
 }
 
 func linksPlanned(p *Preflight, _ context.Context) (err error) {

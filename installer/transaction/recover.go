@@ -194,7 +194,7 @@ func startStopped(ctx context.Context, m *Machine) error {
 				To("see `systemctl status %s`; each run tries again", m.Host.Paths.AgentUnit())
 		}
 	}
-	if err := m.startWentDown(ctx, agent); err != nil {
+	if err := startWentDown(ctx, m, agent); err != nil {
 		return err
 	}
 	return forgetStop(note)

@@ -38,7 +38,7 @@ func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := t.m.Host.PlaceLost(tree); err != nil {
+	if err := host.PlaceLost(t.m.Host, tree); err != nil {
 		return err
 	}
 	if err := host.LeavePlainFiles(t.m.Host.Paths.LinkDir, tree); err != nil {

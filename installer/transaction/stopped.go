@@ -2,12 +2,10 @@ package transaction
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/durable"
 	"teleport-update/internal/regular"
 )
 
@@ -25,7 +23,7 @@ func (n noting) Stop(ctx context.Context, how manner) error {
 	note := n.m.Host.Paths.Stopped()
 	if sight, err := n.Look(ctx); note != "" && err == nil && sight.started() && sight.InvocationID != "" {
 		if units, err := goesDown(ctx, n.Agent, sight.Ties); err == nil {
-			n.m.addWentDown(ctx, n.Agent, units)
+			addWentDown(ctx, n.m, n.Agent, units)
 		}
 		_ = state.WriteForRoot(note, []byte(sight.InvocationID+" "+sight.UnitFileState+"\n"))
 	}
@@ -45,64 +43,10 @@ func readStop(note string) (ended, enabled string, err error) {
 	return ended, enabled, err
 }
 
-// forgetStop removes the note of a stop, once what it is for is over.
-func forgetStop(note string) error {
-	if note == "" || host.Absent(note) {
-		return nil
-	}
-	return durable.Remove(note)
-}
-
 // isClosed reports whether there is nothing to recover.
 func isClosed(p state.Paths) bool { return host.Absent(p.Journal()) && nothingStopped(p) }
 
 // nothingStopped reports whether no note tells of a stop, nor of units that went down with the agent.
 func nothingStopped(p state.Paths) bool {
 	return p.Stopped() == "" || host.Absent(p.Stopped()) && host.Absent(p.WentDown())
-}
-
-// The units that go down with the agent are noted when a transaction begins, and with each stop: a version that dies takes
-// some of them down before anybody stops it, and the second stop of a transaction finds them down.
-
-// wentDown are the units that a transaction of this boot took down with the agent, as far as nobody has started them again
-// for the transaction. After a boot systemd has started what is enabled.
-func (m *Machine) wentDown(ctx context.Context, agent looker) ([]string, error) {
-	path := m.Host.Paths.WentDown()
-	if path == "" || host.Absent(path) {
-		return nil, nil
-	}
-	text, err := regular.Read(path, 64<<10, regular.NoLink|regular.Sealed)
-	if err != nil {
-		return nil, err
-	}
-	boot, units, _ := strings.Cut(string(text), "\n")
-	if !sameBoot(boot, m.thisBoot(ctx, agent)) {
-		return nil, nil
-	}
-	return strings.Fields(units), nil
-}
-
-// addWentDown adds units to those that went down, and keeps all that are noted.
-func (m *Machine) addWentDown(ctx context.Context, agent looker, units []string) {
-	path := m.Host.Paths.WentDown()
-	if path == "" || len(units) == 0 {
-		return
-	}
-	known, _ := m.wentDown(ctx, agent) // what cannot be read is written again
-	lines := append([]string{m.thisBoot(ctx, agent)}, union(known, units)...)
-	m.warn(state.WriteForRoot(path, []byte(strings.Join(lines, "\n")+"\n")),
-		"units that depend on the agent may stay down if the journal is lost", "units", strings.Join(units, ", "))
-}
-
-// forgetWentDown removes the note of the units, once they were started or are to stay down.
-func (m *Machine) forgetWentDown() error { return forgetStop(m.Host.Paths.WentDown()) }
-
-func union(a, b []string) []string {
-	all := slices.Clone(a)
-	for _, name := range b {
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return all
 }

@@ -81,7 +81,7 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 		}
 		return keeps, nil
 	case u.KeepAgent:
-		return keeps, m.checkKeeps(ctx, c, seen)
+		return keeps, checkKeeps(ctx, m, c, seen)
 	}
 	o, err := m.Host.Originals()
 	if err == nil {

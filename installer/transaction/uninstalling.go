@@ -31,7 +31,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	}
 	if !t.keepsAgent() {
 		// What came with the version of today, which may have come back until here.
-		if err := t.m.Host.RemovePlaced(); err != nil {
+		if err := host.RemovePlaced(t.m.Host); err != nil {
 			return err
 		}
 	}
