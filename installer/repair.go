@@ -104,8 +104,8 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 		return err
 	}
 	if refused := transaction.CheckLed(ctx, i.Machine, tree, i.Machine); failure.Is[*failure.RefusedError](refused) {
-		i.Machine.Host.Log.Error("links and unit of the active version are not repaired", "error", refused)
-		return nil
+		i.Machine.Host.Log.Error("the agent's unit is not repaired", "error", refused)
+		return host.RepairLinks(i.Machine.Host, tree)
 	} else if refused != nil {
 		return refused
 	}

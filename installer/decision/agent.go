@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"teleport-update/installer/host"
@@ -162,10 +163,15 @@ func linksBroken(h *facts, f *finder) error {
 		return err
 	}
 	why, err := h.Pair(h)
+	var led error // of the unit alone
 	if why == nil && err == nil {
-		why, err = h.Led(h)
+		led, err = h.Led(h)
 	}
 	for _, p := range problems {
+		if led != nil && strings.HasPrefix(p, h.Paths().Unit()+" ") {
+			f.found(nil, p+", and a repair leaves it: "+wayOut(led))
+			continue
+		}
 		switch {
 		case err != nil: // nobody knows what helps
 			f.found(nil, p)

@@ -47,6 +47,24 @@ func PlanFreeLinks(h *Host, to versions.Tree) ([]state.LinkChange, error) {
 // Repair makes links and unit a version's, whatever is there. A version that was
 // published again may bring other programs.
 func (h *Host) Repair(tree versions.Tree) error {
+	if err := makeLinks(h, tree); err != nil {
+		return err
+	}
+	if err := h.PlaceUnit(tree); err != nil {
+		return fmt.Errorf("repair the agent's unit: %w", err)
+	}
+	return h.Disclaim(tree)
+}
+
+// RepairLinks is Repair without the unit.
+func RepairLinks(h *Host, tree versions.Tree) error {
+	if err := makeLinks(h, tree); err != nil {
+		return err
+	}
+	return h.Disclaim(tree)
+}
+
+func makeLinks(h *Host, tree versions.Tree) error {
 	links, err := h.PlanLinks(tree)
 	if err != nil {
 		return err
@@ -57,10 +75,7 @@ func (h *Host) Repair(tree versions.Tree) error {
 	if err := h.Link(links); err != nil {
 		return fmt.Errorf("repair the links: %w", err)
 	}
-	if err := h.PlaceUnit(tree); err != nil {
-		return fmt.Errorf("repair the agent's unit: %w", err)
-	}
-	return h.Disclaim(tree)
+	return nil
 }
 
 // LinkUpdater makes the updater's own link the version's, where the version
