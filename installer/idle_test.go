@@ -209,11 +209,11 @@ var idleMeans = []struct {
 		h.unit.DropIns = []string{link}
 		writeFile(t, filepath.Join(h.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+srv+" rw - ext4 /dev/sda2 rw\n")
 	}, decision.NeedsAttention, decision.UnitsLate},
-	{"which it will find again at boot", "the folder of its drop-ins is a link to a mount of its own", func(t *testing.T, h *wellHost) {
-		srv, d := filepath.Join(filepath.Dir(h.Machine.Host.Paths.DataDir), "srv"), h.Machine.Host.Paths.Unit()+".d"
+	{"which it will find again at boot", "the folder of a drop-in is a link to a mount of its own", func(t *testing.T, h *wellHost) {
+		srv, link := filepath.Join(filepath.Dir(h.Machine.Host.Paths.DataDir), "srv"), h.Machine.Host.Paths.Unit()+".d"
 		writeFile(t, filepath.Join(srv, "a.conf"), "[Service]\nNice=5\n")
-		must(t, os.Symlink(srv, d))
-		h.unit.DropIns = []string{filepath.Join(d, "a.conf")}
+		must(t, os.Symlink(srv, link))
+		h.unit.DropIns = []string{filepath.Join(link, "a.conf")}
 		writeFile(t, filepath.Join(h.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+srv+" rw - ext4 /dev/sda2 rw\n")
 	}, decision.NeedsAttention, decision.UnitsLate},
 	{"which it will find again at boot", "a condition does not hold", func(_ *testing.T, h *wellHost) {

@@ -10,7 +10,6 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/installer/survey"
 	"teleport-update/internal/executable"
 	"teleport-update/internal/layout"
 	"teleport-update/systemd"
@@ -59,35 +58,10 @@ func unitsLate(h *facts, f *finder) error {
 		return err
 	}
 	dropIns, err := h.LateDropIns(h)
-	for _, d := range dropIns {
-		f.found(nil, describeLate(d, filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")))
+	for _, text := range describeLate(dropIns, filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")) {
+		f.found(nil, text)
 	}
 	return err
-}
-
-// describeLate names a drop-in that systemd does not find at boot, and the command that puts it into a folder that is there.
-func describeLate(d survey.LateDropIn, dir string) string {
-	const follows = "the agent is started without it after the next boot"
-	switch {
-	case d.Target != "":
-		return fmt.Sprintf("%[1]s leads to %[2]s, which is not there yet when systemd reads its units at boot: %[3]s. "+
-			"`cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s && systemctl daemon-reload` replaces the link by a copy of its content",
-			d.File, d.Target, follows)
-	case d.Folder:
-		return fmt.Sprintf("%[1]s is a link to a folder that is mounted after systemd has read its units at boot: %[2]s. "+
-			"`cp -rL %[1]s %[1]s.new && rm %[1]s && mv %[1]s.new %[1]s && systemctl daemon-reload` replaces the link by a folder with "+
-			"the same content",
-			filepath.Dir(d.File), follows)
-	case filepath.Dir(d.File) == dir: // a mount point
-		return fmt.Sprintf("%[1]s is on a file system that is mounted at %[2]s, after systemd has read its units at boot: %[3]s. Have nothing "+
-			"mounted there, and put the file into the folder itself", d.File, dir, follows)
-	case d.Link: // a link that is moved may lead elsewhere
-		return fmt.Sprintf("%[1]s is on a file system that is mounted after systemd has read its units at boot: %[3]s. "+
-			"`mkdir -p %[2]s && cp %[1]s %[2]s && rm %[1]s && systemctl daemon-reload` puts its content into a folder that is there",
-			d.File, dir, follows)
-	}
-	return fmt.Sprintf("%[1]s is on a file system that is mounted after systemd has read its units at boot: %[3]s. "+
-		"`mkdir -p %[2]s && mv %[1]s %[2]s && systemctl daemon-reload` moves it to a folder that is there", d.File, dir, follows)
 }
 
 // recoveryBroken looks at the recovery as systemd has it, and if a person asks, runs its

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -15,8 +14,9 @@ import (
 type LateDropIn struct {
 	File   string
 	Link   bool   // File is a symbolic link
-	Folder bool   // its folder is one
 	Target string // where File leads, if that is what is mounted late; empty if the folder of File is
+	Leads  string // where the folder of File leads, if only that is mounted late
+	Mount  bool   // the folder of File is where a late file system is mounted
 }
 
 // LateDropIns are those whose folder, or the file at the end of whose links, is mounted after systemd has read its units. A
@@ -34,8 +34,7 @@ func (s *Survey) LateDropIns(ctx context.Context) (late []LateDropIn, err error)
 		if err != nil {
 			return late, err
 		}
-		told := func(d LateDropIn) bool { return d.Folder && filepath.Dir(d.File) == filepath.Dir(file) } // one command mends all of it
-		if found != nil && !slices.ContainsFunc(late, told) {
+		if found != nil {
 			late = append(late, *found)
 		}
 	}
@@ -48,37 +47,75 @@ func (s *Survey) lateDropIn(file string) (*LateDropIn, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, link := filepath.Dir(file), target != ""
-	mount, err := LateMount(s.from.Processes.MountAt, dir)
-	if err == nil && mount != "" && filepath.Dir(dir) == s.from.Paths.UnitDir {
-		var units string
-		if units, err = LateMount(s.from.Processes.MountAt, s.from.Paths.UnitDir); units == mount {
-			mount = "" // the folder of units has a row of its own
+	late, err := s.lateFolder(filepath.Dir(file))
+	if late == nil && err == nil && target != "" {
+		if target, err = s.lateLink(file); target != "" {
+			late = &LateDropIn{Target: target}
 		}
 	}
+	if late == nil || err != nil {
+		return nil, err
+	}
+	late.File, late.Link = file, target != ""
+	return late, nil
+}
+
+// lateFolder says how a folder of drop-ins is late; nil if it is not. The folder of the updater's own units has a row of its own,
+// which counts for the drop-ins on its mount only: the command that moves the units leaves the others as they are.
+func (s *Survey) lateFolder(dir string) (*LateDropIn, error) {
+	parent := filepath.Dir(dir)
+	above, err := LateMount(s.from.Processes.MountAt, parent)
 	if err != nil {
 		return nil, err
 	}
-	if mount != "" {
-		to, err := linkOf(dir)
-		return &LateDropIn{File: file, Link: link, Folder: to != ""}, err
+	mount, err := LateMount(s.from.Processes.MountAt, dir)
+	if err != nil {
+		return nil, err
 	}
-	for range mostLinks {
-		if target == "" {
+	if above != "" {
+		if parent == s.from.Paths.UnitDir && (mount == above || mount == "") {
 			return nil, nil
 		}
+		return &LateDropIn{}, nil
+	}
+	leads, err := s.lateLink(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case leads != "":
+		return &LateDropIn{Leads: leads}, nil
+	case mount != "": // and the folder above is not on it
+		return &LateDropIn{Mount: true}, nil
+	}
+	return nil, nil
+}
+
+// lateLink is where a symbolic link leads, or a link that it leads to, if a late file system has that; else it is empty.
+func (s *Survey) lateLink(path string) (string, error) {
+	target, err := linkOf(path)
+	for range mostLinks {
+		if target == "" || err != nil {
+			return "", err
+		}
+		next, err := linkOf(target)
+		if err != nil {
+			return "", err
+		}
 		// Of each link on the way: the next one may be on a file system that is there.
-		if mount, err = LateMount(s.from.Processes.MountAt, filepath.Dir(target)); err != nil {
-			return nil, err
+		at := filepath.Dir(target)
+		if next == "" {
+			at = target // which may be where one is mounted
+		}
+		mount, err := LateMount(s.from.Processes.MountAt, at)
+		if err != nil {
+			return "", err
 		}
 		if mount != "" {
-			return &LateDropIn{File: file, Link: link, Target: target}, nil
+			return target, nil
 		}
-		if target, err = linkOf(target); err != nil {
-			return nil, err
-		}
+		target = next
 	}
-	return nil, &fs.PathError{Op: "follow the links of", Path: file, Err: syscall.ELOOP}
+	return "", &fs.PathError{Op: "follow the links of", Path: path, Err: syscall.ELOOP}
 }
 
 // mostLinks is how many links the kernel follows.

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,7 @@ func TestADropInIsLateByEachLinkOnItsWay(t *testing.T) {
 	for name, tc := range map[string]struct {
 		links map[string]string // what leads where, in the folder of the test
 		file  string            // the drop-in
+		late  string            // what is mounted late; empty: srv
 		want  *LateDropIn
 	}{
 		"a file in a folder that is there": {file: "etc/d/a.conf"},
@@ -20,7 +22,7 @@ func TestADropInIsLateByEachLinkOnItsWay(t *testing.T) {
 			want: &LateDropIn{File: "etc/d/b.conf", Link: true, Target: "srv/d/a.conf"}},
 		"a link in the folder of units": {links: map[string]string{"units/d/b.conf": "/srv/d/a.conf"}, file: "units/d/b.conf",
 			want: &LateDropIn{File: "units/d/b.conf", Link: true, Target: "srv/d/a.conf"}},
-		"a file in the folder of units, which has a row of its own": {file: "units/d/a.conf"},
+		"a file in the folder of units, which is there": {file: "units/d/a.conf"},
 		"a link that is late itself": {links: map[string]string{"srv/d/b.conf": "/etc/d/a.conf"}, file: "srv/d/b.conf",
 			want: &LateDropIn{File: "srv/d/b.conf", Link: true}},
 		"a link by way of a late one": {links: map[string]string{"etc/d/b.conf": "/srv/d/b.conf", "srv/d/b.conf": "/etc/d/a.conf"},
@@ -28,9 +30,19 @@ func TestADropInIsLateByEachLinkOnItsWay(t *testing.T) {
 		"a link of two": {links: map[string]string{"etc/d/c.conf": "b.conf", "etc/d/b.conf": "../../srv/d/a.conf"}, file: "etc/d/c.conf",
 			want: &LateDropIn{File: "etc/d/c.conf", Link: true, Target: "srv/d/a.conf"}},
 		"a folder that leads to a late one": {links: map[string]string{"etc/e": "../srv/d"}, file: "etc/e/a.conf",
-			want: &LateDropIn{File: "etc/e/a.conf", Folder: true}},
-		"a folder of the units' that leads to a late one": {links: map[string]string{"units/e": "../srv/d"}, file: "units/e/a.conf",
-			want: &LateDropIn{File: "units/e/a.conf", Folder: true}},
+			want: &LateDropIn{File: "etc/e/a.conf", Leads: "srv/d"}},
+		"a folder that leads to a late one, by way of one that is there": {links: map[string]string{"etc/e": "f", "etc/f": "../srv/d"},
+			file: "etc/e/a.conf", want: &LateDropIn{File: "etc/e/a.conf", Leads: "srv/d"}},
+		"a folder that leads to the place of a mount": {links: map[string]string{"etc/e": "../srv"}, file: "etc/e/a.conf",
+			want: &LateDropIn{File: "etc/e/a.conf", Leads: "srv"}},
+		"a folder that is a mount": {file: "srv/a.conf", want: &LateDropIn{File: "srv/a.conf", Mount: true}},
+		"a folder of the updater's that leads to a late one": {links: map[string]string{"units/e": "../srv/d"}, file: "units/e/a.conf",
+			want: &LateDropIn{File: "units/e/a.conf", Leads: "srv/d"}},
+		"a folder on the mount of the updater's, which has a row of its own": {file: "units/d/a.conf", late: "units"},
+		"a folder of the updater's that is a mount": {file: "units/d/a.conf", late: "units/d",
+			want: &LateDropIn{File: "units/d/a.conf", Mount: true}},
+		"a late folder that leads to one that is there": {links: map[string]string{"srv/d/e": "../../etc/d"}, file: "srv/d/e/a.conf",
+			want: &LateDropIn{File: "srv/d/e/a.conf"}},
 	} {
 		s, root := surveyOf(t, counted{reads: map[string]int{}})
 		for _, dir := range []string{"etc/d", "srv/d", "units/d"} {
@@ -38,7 +50,7 @@ func TestADropInIsLateByEachLinkOnItsWay(t *testing.T) {
 			check(t, os.WriteFile(filepath.Join(root, dir, "a.conf"), nil, 0o644))
 		}
 		check(t, os.WriteFile(filepath.Join(root, "proc/self/mountinfo"),
-			[]byte("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+root+"/srv rw - ext4 /dev/sda2 rw\n"), 0o644))
+			[]byte("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+root+"/"+cmp.Or(tc.late, "srv")+" rw - ext4 /dev/sda2 rw\n"), 0o644))
 		for link, to := range tc.links {
 			if filepath.IsAbs(to) {
 				to = root + to
@@ -49,8 +61,10 @@ func TestADropInIsLateByEachLinkOnItsWay(t *testing.T) {
 		check(t, err)
 		if want := tc.want; want != nil {
 			want.File = filepath.Join(root, want.File)
-			if want.Target != "" {
-				want.Target = filepath.Join(root, want.Target)
+			for _, path := range []*string{&want.Target, &want.Leads} {
+				if *path != "" {
+					*path = filepath.Join(root, *path)
+				}
 			}
 		}
 		if (got == nil) != (tc.want == nil) || got != nil && *got != *tc.want {
