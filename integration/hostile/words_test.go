@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"teleport-update/internal/console/consoletest"
 )
@@ -79,8 +80,15 @@ func (w *world) uses(name string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid))
-	if err != nil || !strings.HasPrefix(name, strings.TrimSuffix(string(comm), "\n")) {
-		w.t.Errorf("the process is called %q: %v", comm, err)
+	// The kernel closes files on an exec, which is what Start waits for, before it gives the process its name.
+	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid))
+		if err == nil && strings.HasPrefix(name, strings.TrimSuffix(string(comm), "\n")) {
+			return
+		}
+		if err != nil || time.Now().After(until) {
+			w.t.Errorf("the process is called %q: %v", comm, err)
+			return
+		}
 	}
 }
