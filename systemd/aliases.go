@@ -3,7 +3,10 @@ package systemd
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"teleport-update/internal/layout"
 )
 
 // dropInNames are the names whose folders of drop-ins add to a unit, those that rank first before the others (systemd.unit(5)): its
@@ -23,8 +26,12 @@ func dropInNames(name string, dirs []string) (all []string) {
 }
 
 // aliasesOf are the other names of a unit: links in the folders of units that lead to its name. A folder that cannot be read has none.
+// The folders of packages, which have hundreds of units, are left out: each run of the timer asks, and Alias= makes its links elsewhere.
 func aliasesOf(name string, dirs []string) (all []string) {
 	for _, dir := range dirs {
+		if slices.Contains(layout.PackageUnitDirs, dir) {
+			continue
+		}
 		entries, err := within(func() ([]os.DirEntry, error) { return os.ReadDir(dir) })
 		if err != nil {
 			continue
