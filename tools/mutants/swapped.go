@@ -44,9 +44,9 @@ var pairs = []pair{
 	{"installer/transaction/replace.go", "replaceOthers", "RemoveReplaced", "InstallUnits"},
 	{"installer/host/originals.go", "WriteOriginals", "MkdirAll", "WriteFile"},
 	{"installer/host/originals.go", "Disclaim", "DropSaved", "WriteOriginals"},
-	{"installer/host/placing.go", "Repair", "Claim", "Link"},
-	{"installer/host/placing.go", "Repair", "Link", "Disclaim"},
-	{"installer/host/placing.go", "Repair", "Link", "PlaceUnit"},
+	{"installer/host/placing.go", "makeLinks", "Claim", "Link"},
+	{"installer/host/placing.go", "Repair", "makeLinks", "Disclaim"},
+	{"installer/host/placing.go", "Repair", "makeLinks", "PlaceUnit"},
 
 	// Back: the journal says so first; then the steps backwards, with that they are
 	// back; the outcome before the journal goes.
