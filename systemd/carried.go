@@ -68,22 +68,27 @@ type assignment struct{ section, name, value string }
 
 // assignments reads a unit file. What an empty value takes back is not in it.
 func assignments(content []byte) (all []assignment) {
+	for _, a := range writtenAssignments(content) {
+		if a.value == "" {
+			all = slices.DeleteFunc(all, func(b assignment) bool { return a.section == b.section && a.name == b.name })
+			continue
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// writtenAssignments are all of a unit file, the empty ones, too.
+func writtenAssignments(content []byte) (all []assignment) {
 	section := ""
 	for _, line := range unitLines(string(content)) {
 		if strings.HasPrefix(line.text, "[") {
 			section = line.text
 			continue
 		}
-		name, value, is := strings.Cut(line.text, "=")
-		if !is {
-			continue
+		if name, value, is := strings.Cut(line.text, "="); is {
+			all = append(all, assignment{section, strings.TrimSpace(name), strings.TrimSpace(value)})
 		}
-		a := assignment{section, strings.TrimSpace(name), strings.TrimSpace(value)}
-		if a.value == "" {
-			all = slices.DeleteFunc(all, func(b assignment) bool { return a.section == b.section && a.name == b.name })
-			continue
-		}
-		all = append(all, a)
 	}
 	return all
 }

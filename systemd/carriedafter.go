@@ -41,20 +41,9 @@ func (u Units) Overrules(c Carried, unit string, dirs, loaded []string) (*Overru
 	return nil, nil
 }
 
-// settingsOf are the assignments of a file to directives that are carried, the empty ones, too.
-func settingsOf(content []byte) (all []assignment) {
-	section := ""
-	for _, line := range unitLines(string(content)) {
-		if strings.HasPrefix(line.text, "[") {
-			section = line.text
-			continue
-		}
-		name, value, is := strings.Cut(line.text, "=")
-		if is && carriedDirectives[section] != nil {
-			all = append(all, assignment{section, strings.TrimSpace(name), strings.TrimSpace(value)})
-		}
-	}
-	return all
+// settingsOf are the assignments of a file in sections of which directives are carried, the empty ones, too.
+func settingsOf(content []byte) []assignment {
+	return slices.DeleteFunc(writtenAssignments(content), func(a assignment) bool { return carriedDirectives[a.section] == nil })
 }
 
 // dependencies are directives of [Unit] whose values add up in any order, and that an empty value does not take back.
