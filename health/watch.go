@@ -41,6 +41,8 @@ type Watch struct {
 	Log      *slog.Logger // nil: silent
 	// Progress is called twice a second while the agent is watched; nil: it is not.
 	Progress func(Glance)
+	// Looked is called after each look at the agent, many times a second; nil: it is not.
+	Looked func()
 }
 
 // Glance is a watch at one moment.

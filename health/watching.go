@@ -171,6 +171,9 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 		if err != nil {
 			return sample{}, verdict{}, err
 		}
+		if p.Looked != nil {
+			p.Looked()
+		}
 		restarts := j.restarts
 		v := j.observe(now)
 		if v.kind != pending {

@@ -6,19 +6,19 @@ import "context"
 // data are to go with each stop. Then there is nothing to restore, and the agent begins with no data, as after each start:
 // see losesData. Only a folder that is held open tells: one that is missing, or another in its place, may be the work of a
 // person, or on a disk that is not mounted.
-func (u *undoing) journalRemovedData(ctx context.Context) error {
-	if !u.j.Database.Taken || u.j.Database.Restored || !u.removed() {
+func (t *transaction) journalRemovedData(ctx context.Context) error {
+	if !t.j.Database.Taken || t.j.Database.Restored || t.db == nil || !t.db.Removed() {
 		return nil
 	}
-	sight, err := u.agent.Look(ctx)
+	sight, err := t.agent.Look(ctx)
 	if err != nil || !sight.Ties.Commands {
 		return err
 	}
-	u.log.Warn("the agent's data were removed, and its unit runs commands when it starts or stops, which may remove them each time "+
-		"(ExecStartPre=, ExecStop=, ExecStopPost=); no database is restored", "database", u.j.Database.Path, "backup", u.j.Database.Dir)
-	if err := u.j.journalNoData(); err != nil {
+	t.m.Host.Log.Warn("the agent's data were removed, and its unit runs commands when it starts or stops, which may remove them each time "+
+		"(ExecStartPre=, ExecStop=, ExecStopPost=); no database is restored", "database", t.j.Database.Path, "backup", t.j.Database.Dir)
+	if err := t.j.journalNoData(); err != nil {
 		return err
 	}
-	u.letGo()
+	t.closeDatabase()
 	return nil
 }

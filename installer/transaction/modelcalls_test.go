@@ -222,7 +222,18 @@ func (m *model) Prove(ctx context.Context, by health.Means, w health.Watch) (out
 	if verdict != nil {
 		return health.Outcome{}, verdict
 	}
-	return out, m.call("watch", func() error { return m.judge(w) })
+	return out, m.call("watch", func() error { defer m.looked(w); return m.judge(w) })
+}
+
+// looked is a look in the middle of a watch. What others do meanwhile is there by then.
+func (m *model) looked(w health.Watch) {
+	if w.Looked == nil {
+		return
+	}
+	if m.before != nil {
+		must(m.t, m.before("looked"))
+	}
+	w.Looked()
 }
 
 func (m *model) judge(w health.Watch) error {

@@ -18,7 +18,8 @@ func (t *transaction) doing(req checked) *doing {
 			}
 			return db, nil
 		},
-		unread: t.m.Host.AgentUnit().Unread, proxyOf: t.m.proxyOf, now: t.m.Now, log: t.m.Host.Log, unitFile: t.m.Host.Paths.Unit(),
+		journalRemovedData: t.journalRemovedData,
+		unread:             t.m.Host.AgentUnit().Unread, proxyOf: t.m.proxyOf, now: t.m.Now, log: t.m.Host.Log, unitFile: t.m.Host.Paths.Unit(),
 	}
 }
 
@@ -44,7 +45,7 @@ func (t *transaction) undoing(boot bool) *undoing {
 			}
 			return db, nil
 		},
-		removed: func() bool { return t.db != nil && t.db.Removed() }, letGo: t.closeDatabase,
+		journalRemovedData: t.journalRemovedData,
 		refetch: t.m.Refetch, patience: t.m.UserPatience, now: t.m.Now, log: t.m.Host.Log,
 		unit: t.m.Host.Paths.AgentUnit(), original: t.m.Host.Paths.Original(),
 	}

@@ -38,9 +38,8 @@ type undoing struct {
 	// database opens the agent's database for a restore, moved one that is moved aside or back.
 	database func(context.Context) (restoredDatabase, error)
 	moved    func(context.Context) (movedDatabase, error)
-	// removed reports whether the folder that is held open was removed, and letGo has the next look find what is there now.
-	removed func() bool
-	letGo   func()
+	// journalRemovedData writes down that a command of the agent's unit removed the data.
+	journalRemovedData func(context.Context) error
 	// refetch puts the version before on disk again.
 	refetch  func(context.Context, state.Config, state.Tree) error
 	patience time.Duration // with who uses the database while the agent runs
