@@ -613,10 +613,13 @@ func TestATimerThatIsOffIsASetting(t *testing.T) {
 // An agent that runs and that the next boot does not start is told of, also one that is enabled until then.
 func TestAnAgentThatTheNextBootDoesNotStartIsNamed(t *testing.T) {
 	for unitFile, want := range map[string]bool{
-		"enabled": false, "static": false, "disabled": true, "enabled-runtime": true, "linked": true, "linked-runtime": true,
+		"enabled": false, "static": true, "disabled": true, "enabled-runtime": true, "linked": true, "linked-runtime": true,
+		"indirect": true, "generated": true, "static, wanted by multi-user.target": false, "generated, wanted by multi-user.target": false,
 	} {
 		h := newWellHost(t)
-		h.unit.UnitFileState = unitFile
+		var by string
+		h.unit.UnitFileState, by, _ = strings.Cut(unitFile, ", wanted by ")
+		h.unit.Ties.WantedBy = strings.Fields(by)
 		if is, types := h.state(t); is != decision.Idle || slices.Contains(types, decision.AgentNotEnabled) != want {
 			t.Errorf("%s: the host is %s, by %v; want %s: %v", unitFile, is, types, decision.AgentNotEnabled, want)
 		}

@@ -35,6 +35,10 @@ type Ties struct {
 	// StopPropagatedFrom=.
 	Dependents []string
 
+	// WantedBy are the units whose start starts this one: Wants=, Requires=, BindsTo=, Upholds=, what [Install] of a unit file makes, and
+	// timers, sockets and paths that trigger it.
+	WantedBy []string
+
 	StopsUnneeded bool // StopWhenUnneeded=: it goes down with the last unit that needs it
 }
 
@@ -66,6 +70,9 @@ func parseTies(p properties) Ties {
 				t.Dependents = append(t.Dependents, unit)
 			}
 		}
+	}
+	for _, kind := range []string{"WantedBy", "RequiredBy", "BoundBy", "UpheldBy", "TriggeredBy"} {
+		t.WantedBy = append(t.WantedBy, property[[]string](p, kind)...)
 	}
 	for _, name := range []string{"ExecStartPre", "ExecStop", "ExecStopPost"} {
 		t.Commands = t.Commands || len(property[[][]any](p, name)) > 0

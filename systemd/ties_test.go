@@ -111,7 +111,7 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 	got := parseTies(variants(map[string]any{
 		"CanStart": true, "CanStop": false, "StopWhenUnneeded": true, "KillMode": "process", "SendSIGKILL": true,
 		"RuntimeDirectory": []string{"teleport", "x/y"}, "RuntimeDirectoryPreserve": "restart",
-		"RequiredBy": []string{"a.service", "some.target"}, "BoundBy": []string{"a.service"}, "ConsistsOf": []string{"b.service"},
+		"RequiredBy": []string{"a.service", "some.target"}, "BoundBy": []string{"a.service"}, "ConsistsOf": []string{"b.service"}, "WantedBy": []string{"multi-user.target"},
 		"RequisiteOf": []string{"c.timer"}, "PropagatesStopTo": []string{"d.socket", "b.service"},
 		"TriggeredBy": []string{"teleport.path", "teleport.timer"}, "UpheldBy": []string{"keeper.service"}, "After": []string{"basic.target"},
 		"Requires": []string{"a.service"}, "BindsTo": []string{"b.mount"}, "Requisite": []string{"c.service"},
@@ -120,6 +120,7 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 	want := Ties{
 		RefusesStop: true, StopsUnneeded: true, Commands: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "some.target", "c.timer", "b.service", "d.socket"},
 		Needs:    []Need{{"Requires", "a.service"}, {"BindsTo", "b.mount"}, {"Requisite", "c.service"}},
+		WantedBy: []string{"multi-user.target", "a.service", "some.target", "a.service", "keeper.service", "teleport.path", "teleport.timer"},
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},
 		Conditions: []Condition{{Type: "ConditionPathExists", Negated: true, Parameter: "/x"}},
 	}

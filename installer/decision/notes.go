@@ -80,6 +80,11 @@ func agentNotEnabled(h *facts, f *finder) error {
 	switch h.agent.UnitFileState {
 	case "disabled", "enabled-runtime", "linked", "linked-runtime":
 		f.found(nil, "the agent runs and is not enabled: the next boot does not start it. `systemctl enable teleport`")
+	case "static", "indirect", "generated", "transient": // cannot be enabled by itself
+		if len(h.agent.Ties.WantedBy) == 0 {
+			f.found(nil, fmt.Sprintf("the agent runs, and no unit starts it at the next boot: its unit is %s. `systemctl add-wants "+
+				"multi-user.target %s`", h.agent.UnitFileState, h.Paths().AgentUnit()))
+		}
 	}
 	return nil
 }
