@@ -14,11 +14,15 @@ type combination struct {
 	insists bool // find wants the version again at once
 	// whole: the timer's unit runs, too, and what status advises is done while the action is
 	// in force.
-	whole bool
+	whole  bool
+	ending *ending // instead of a transaction; nil: there is none
 }
 
 func (c combination) String() string {
 	how := "goes on"
+	if c.ending != nil {
+		return c.ending.name + ": " + c.action.name
+	}
 	if c.boots {
 		how = "boot"
 	} else if c.kills {

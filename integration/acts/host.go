@@ -61,7 +61,7 @@ const foreignText = "put-here-by-somebody-else"
 
 // newShared makes a host whose agent is root, with its data in their usual folder, or
 // one whose agent has a user of its own and its data on a mount of its own.
-func newShared(t *testing.T, own bool) *shared {
+func newShared(t *testing.T, own, original bool) *shared {
 	w := &shared{Scene: scenes.New(t), own: own, trees: map[string]string{}}
 	data, pidFile := scenes.AgentData, "/run/teleport.pid"
 	w.saved = []string{linkDir, "/usr/local/sbin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport", programs, "/etc/teleport.yaml", "/etc/default", "/etc/passwd"}
@@ -88,6 +88,10 @@ func newShared(t *testing.T, own bool) *shared {
 	w.wants.Store(oldVersion)
 	w.Enable("--health-window", "1500ms", "--ready-url", scenes.ReadyURL)
 	w.Must("systemctl", "enable", "--now", "teleport")
+	if original { // plain files, as from a tarball
+		w.Must(updater, "uninstall", "--keep-agent")
+		w.Enable("--health-window", "1500ms", "--ready-url", scenes.ReadyURL)
+	}
 	for _, s := range []release.Spec{
 		{Version: healthy}, {Version: dies, Variant: stamp.MigratesThenExits}, {Version: unready, Variant: stamp.NeverReady},
 		{Version: slow, Variant: stamp.SlowToStart},

@@ -25,7 +25,9 @@ type Sweep struct {
 	some int
 	// varies: another part of them each run, by FAULTS_SEED.
 	varies bool
-	hosts  [2]int // how many share the combinations: whose agent is root, and has a user of its own
+	// original: the hosts had an agent before the first enable.
+	original bool
+	hosts    [2]int // how many share the combinations: whose agent is root, and has a user of its own
 }
 
 // counts are what a sweep saw.
@@ -57,7 +59,7 @@ func (s Sweep) Run(t *testing.T) {
 					name = "whose agent has a user of its own"
 				}
 				t.Run(fmt.Sprintf("host %d %s", h+1, name), func(t *testing.T) {
-					rest.happenTo(t, own, &n)
+					rest.happenTo(t, own, s.original, &n)
 				})
 			}
 		}
@@ -75,7 +77,7 @@ type queue struct {
 }
 
 // happenTo makes a host, if there is a combination for it, and has one after the other happen to it.
-func (q *queue) happenTo(t *testing.T, own bool, n *counts) {
+func (q *queue) happenTo(t *testing.T, own, original bool, n *counts) {
 	var w *shared
 	for n.violations.Load() < enoughViolations {
 		i := int(q.next.Add(1) - 1)
@@ -83,7 +85,7 @@ func (q *queue) happenTo(t *testing.T, own bool, n *counts) {
 			return
 		}
 		if w == nil {
-			w = newShared(t, own)
+			w = newShared(t, own, original)
 		}
 		w.meets(q.all[i], n)
 	}

@@ -11,14 +11,14 @@ import (
 // The tables say what is there: names are unlike, exceptions are of actions, and what is
 // open is of combinations.
 func TestTheTablesFitTogether(t *testing.T) {
-	one, before, pairs := OneAtATime(), Before(), InPairs()
+	one, before, pairs, ends := OneAtATime(), Before(), InPairs(), AtTheEnd()
 	if len(one.all) < 1682 || len(before.all)+len(pairs.all) < 1500 {
 		t.Errorf("there are %d combinations of one action, %d of acts before, %d of pairs; want 1682 of the first and 1500 of the others", len(one.all), len(before.all), len(pairs.all))
 	}
 	if one.some < 60 || before.some+pairs.some < 120 {
 		t.Errorf("each run of the tests has %d, %d and %d combinations; want 60 of the first and 120 of the others", one.some, before.some, pairs.some)
 	}
-	for _, s := range []Sweep{one, before, pairs} {
+	for _, s := range []Sweep{one, before, pairs, ends} {
 		if first, stride := s.share(t); (len(s.all)-first+stride-1)/stride < s.some {
 			t.Errorf("%s: a run has every %dth of %d combinations from the %dth on, which is less than %d", s.name, stride, len(s.all), first, s.some)
 		}
@@ -46,7 +46,7 @@ func TestTheTablesFitTogether(t *testing.T) {
 			t.Errorf("%v: the agent cannot be stopped by hand, and is", c)
 		}
 	}
-	for _, c := range slices.Concat(one.all, before.all, pairs.all) {
+	for _, c := range slices.Concat(one.all, before.all, pairs.all, ends.all) {
 		combined = append(combined, c.String())
 	}
 	for _, list := range [][]string{names, combined} {
@@ -68,5 +68,5 @@ func TestTheTablesFitTogether(t *testing.T) {
 			t.Errorf("nothing is called %q, which is open", o.name)
 		}
 	}
-	t.Logf("%d actions, %d combinations: %d of one, %d of acts before, %d of pairs", len(names), len(combined), len(one.all), len(before.all), len(pairs.all))
+	t.Logf("%d actions, %d combinations: %d of one, %d of acts before, %d of pairs, %d of ends", len(names), len(combined), len(one.all), len(before.all), len(pairs.all), len(ends.all))
 }

@@ -34,6 +34,10 @@ func (r *trial) problem(format string, args ...any) {
 
 func (r *trial) run() {
 	r.T.Helper()
+	if r.ending != nil {
+		r.end()
+		return
+	}
 	moments := r.healthy
 	if r.to != healthy {
 		moments = r.fails

@@ -16,3 +16,6 @@ func TestMain(m *testing.M) { os.Exit(acts.Main(m, 4)) }
 // Whatever was done to a host before a transaction: an agent that ran, runs; what status says is what
 // is there; and who follows its advice does no harm.
 func TestWhateverWasDoneBeforeAnAgentRuns(t *testing.T) { acts.Before().Run(t) }
+
+// Whatever was done to a host before the updater is uninstalled: an agent that ran, runs, and is there after a boot.
+func TestWhateverWasDoneBeforeAnUninstallAnAgentRuns(t *testing.T) { acts.AtTheEnd().Run(t) }
