@@ -94,7 +94,7 @@ func (h *Host) RemoveUnits(ctx context.Context, timer Timer) error {
 	if err != nil {
 		return fmt.Errorf("remove the updater's own units: %w", err)
 	}
-	return durable.RemoveAll(filepath.Dir(h.Paths.Updater()))
+	return durable.RemoveMounted(filepath.Dir(h.Paths.Updater()))
 }
 
 // Label makes programs executable for systemd where SELinux decides on that. If it

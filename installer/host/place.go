@@ -79,6 +79,9 @@ func restore(path, saved, originalDir string) error {
 		}
 		return fmt.Errorf("%s is not the updater's file; it stays until somebody moves it away", path)
 	}
+	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	return durable.CloneFile(filepath.Join(originalDir, saved), path)
 }
 

@@ -245,9 +245,15 @@ func refuseUnit(path string) error {
 // RestoreUnit puts a unit file back as it was, where it is not.
 func RestoreUnit(u state.UnitFile) error {
 	now, err := ReadUnit(u.Path)
-	switch {
-	case err == nil && SameUnit(now, u):
+	if err == nil && SameUnit(now, u) {
 		return settleUnit(u.Path, u.Regular)
+	}
+	if u.Regular || u.Target != "" {
+		if err := durable.MkdirAll(filepath.Dir(u.Path), 0o755); err != nil {
+			return err
+		}
+	}
+	switch {
 	case u.Regular:
 		return durable.WriteFile(u.Path, u.Content, fs.FileMode(u.Mode))
 	case u.Target != "":

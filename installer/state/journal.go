@@ -256,6 +256,8 @@ type Uninstall struct {
 	// KeepsIn is where the database of today is kept if it has to give way to one that the
 	// agent of before can read.
 	KeepsIn string `json:"keeps_in,omitempty"`
+	// Proven: the agent of before was seen to be healthy, so that no later run restarts it.
+	Proven bool `json:"proven,omitempty"`
 }
 
 // JournalError is a journal that was read, or found to be no file of ours, and that this

@@ -147,6 +147,7 @@ func TestARowListsWhatIsNotedInItsPhase(t *testing.T) {
 	// What a walk by calls alone cannot see.
 	never := map[state.Phase]map[string]string{
 		begun:       {"aboutAside": "keepPair does nothing before the step reload is done, with which the phase is left"},
+		restored:    {"aboutDatabase": "journalRemovedData is handed to the steps that put the database back, which are done then"},
 		rollingBack: {"aboutVerdict": "undoAtBoot gives a verdict in the phases before, and seeItBack once all is restored"},
 	}
 	forward := func(done bool) (all []string) {

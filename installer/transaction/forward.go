@@ -37,10 +37,10 @@ type doing struct {
 	database func(context.Context) (changedDatabase, error)
 	// journalRemovedData writes down that a command of the agent's unit removed the data.
 	journalRemovedData func(context.Context) error
-	proxyOf  func(state.Spec) string // the cluster of a database
-	now      func() time.Time
-	log      *slog.Logger
-	unitFile string // of the agent
+	proxyOf            func(state.Spec) string // the cluster of a database
+	now                func() time.Time
+	log                *slog.Logger
+	unitFile           string // of the agent
 }
 
 // agentForward is the agent to the steps.
@@ -81,7 +81,7 @@ type changedDatabase interface {
 func stepsForward() map[string]func(*doing, context.Context) error {
 	return map[string]func(*doing, context.Context) error{
 		"stop": (*doing).stop, "backup": (*doing).backUp, "links": (*doing).relink, "unit": (*doing).placeUnit,
-		"reload": (*doing).reload, "database": (*doing).exchangeDatabase, "watch": (*doing).watch,
+		"reload": (*doing).reload, "database": (*doing).exchangeDatabase, "watch": (*doing).proveNew,
 	}
 }
 

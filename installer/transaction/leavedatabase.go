@@ -199,6 +199,9 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 	if !must {
 		return t.releaseFiles(ctx, c)
 	}
+	if err := checkEnds(ctx, t.m, c, t.asked()); err != nil { // since it was begun
+		return errors.Join(err, t.stayOnVersion(ctx, c))
+	}
 	if err := t.waitUnused(ctx, t.m.UserPatience); err != nil {
 		return err
 	}

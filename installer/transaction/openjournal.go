@@ -283,6 +283,16 @@ func (r *openJournal) journalCalledOff(reason string) error {
 	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Reason = reason })
 }
 
+// journalOriginalProven says that the agent of before was seen to be healthy, or is to stay as it is.
+func (r *openJournal) journalOriginalProven() error {
+	return r.journal(aboutAgent, func(j *state.Journal) {
+		if j.Uninstall == nil {
+			j.Uninstall = &state.Uninstall{}
+		}
+		j.Uninstall.Proven = true
+	})
+}
+
 // journalTodayBack says that the database which an uninstall exchanged is back, so that it is not restored again, over what was
 // written since.
 func (r *openJournal) journalTodayBack() error {

@@ -46,7 +46,7 @@ func (t *transaction) undoing(boot bool) *undoing {
 			return db, nil
 		},
 		journalRemovedData: t.journalRemovedData,
-		refetch: t.m.Refetch, patience: t.m.UserPatience, now: t.m.Now, log: t.m.Host.Log,
+		refetch:            t.m.Refetch, patience: t.m.UserPatience, now: t.m.Now, log: t.m.Host.Log,
 		unit: t.m.Host.Paths.AgentUnit(), original: t.m.Host.Paths.Original(),
 	}
 }

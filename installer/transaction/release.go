@@ -19,7 +19,15 @@ func (m *Machine) toKeep(c state.Config) (versions.Tree, error) {
 	return tree, err
 }
 
-func (t *transaction) keepsAgent() bool { return t.j.Uninstall != nil && t.j.Uninstall.KeepAgent }
+func (t *transaction) keepsAgent() bool { return t.asked().KeepAgent }
+
+// asked is the uninstall that goes on; a journal of an older program may not have it.
+func (t *transaction) asked() state.Uninstall {
+	if t.j.Uninstall == nil {
+		return state.Uninstall{}
+	}
+	return *t.j.Uninstall
+}
 
 // releaseFiles makes links and unit what they are to be without the updater.
 func (t *transaction) releaseFiles(ctx context.Context, c state.Config) error {

@@ -24,6 +24,9 @@ func (m *Machine) uninstall(ctx context.Context, u state.Uninstall) error {
 }
 
 func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, u state.Uninstall) error {
+	if err := readUnit(ctx, m, agent); err != nil {
+		return err
+	}
 	database, err := m.CheckUninstall(ctx, c, u, m)
 	if err != nil {
 		return err
@@ -37,12 +40,12 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 		return err
 	}
 	j.Agent = sight.asFound()
+	if j.Agent.Dependents, err = goesDown(ctx, agent, sight.Ties); err != nil {
+		return err
+	}
 	if database.Plan == state.RestoreDatabase {
 		j.Database = database
 		u.KeepsIn = m.keptDir(c.Spec.ActiveVersion)
-		if j.Agent.Dependents, err = goesDown(ctx, agent, sight.Ties); err != nil {
-			return err
-		}
 		if err := t.canLeave(ctx, c, sight, &j.Database); err != nil {
 			return err
 		}
@@ -81,7 +84,10 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 		}
 		return keeps, nil
 	case u.KeepAgent:
-		return keeps, checkKeeps(ctx, m, c, seen)
+		if err := checkKeeps(ctx, m, c, seen); err != nil {
+			return keeps, err
+		}
+		return keeps, checkEnds(ctx, m, c, u)
 	}
 	o, err := m.Host.Originals()
 	if err == nil {
@@ -97,7 +103,10 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 		keeps, err = m.planLeave(ctx, c, program)
 	}
 	if err == nil {
-		err = o.CheckInTheWay() // last: a program that changed the database is to stay in its place
+		err = o.CheckInTheWay() // last but for room: a program that changed the database is to stay in its place
+	}
+	if err == nil {
+		err = checkEnds(ctx, m, c, u)
 	}
 	return keeps, err
 }

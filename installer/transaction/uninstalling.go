@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"teleport-update/health"
 	"teleport-update/installer/host"
@@ -51,7 +52,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	if err := t.m.Host.Store.RemovePrograms(); err != nil {
 		return fmt.Errorf("remove the programs of versions: %w; run the command again", err)
 	}
-	if err := durable.RemoveAll(t.m.Host.Paths.Versions()); err != nil {
+	if err := durable.RemoveMounted(t.m.Host.Paths.Versions(), filepath.Base(t.m.Host.Paths.Journal())); err != nil {
 		return fmt.Errorf("remove the version store: %w; run the command again", err)
 	}
 	// Empty if no agent ever ran; anything in it is the agent's.
@@ -79,8 +80,13 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 			return fmt.Errorf("stop the agent: %w", err)
 		}
 		return t.agent.Disable(ctx)
+	case t.asked().Proven: // what comes after it failed, and is no reason to restart the agent once more
+		return nil
 	case sight.State.Wanted(), t.stoppedHere(ctx):
-		return t.proveOriginal(ctx, sight)
+		if err := t.proveOriginal(ctx, sight); err != nil {
+			return err
+		}
+		return t.j.journalOriginalProven()
 	}
 	return nil
 }

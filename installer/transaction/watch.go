@@ -16,9 +16,9 @@ func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
 	return w
 }
 
-// watch makes the agent run the new version and watches its health. An agent that
+// proveNew makes the agent run the new version and watches its health. An agent that
 // nobody wants to run is left alone: the version counts as active, unproven.
-func (s *doing) watch(ctx context.Context) error {
+func (s *doing) proveNew(ctx context.Context) error {
 	if !s.j.Agent.State.Wanted() {
 		return nil
 	}

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/space"
+	"teleport-update/versions"
+)
+
+// CanLeave looks, without changing anything, whether an uninstall could be ended: the folders that it changes can be written, and
+// there is room for files that take the places of links. copies are those, by the files that they are copies of.
+func CanLeave(h *Host, copies map[string]string) error {
+	own := h.OwnUnits()
+	dirs := []string{h.Paths.LinkDir, h.Paths.UnitDir, own.UnitDir, own.ConfigDir, h.Paths.DataDir, filepath.Dir(h.Paths.Updater()),
+		h.Paths.Versions(), h.Paths.Programs()}
+	type need struct{ bytes, files int64 }
+	room := map[string]need{}
+	for path, from := range copies {
+		dir := filepath.Dir(path)
+		dirs = append(dirs, dir)
+		info, err := os.Stat(from)
+		if err != nil {
+			return fmt.Errorf("see what takes the place of %s: %w", path, err)
+		}
+		room[dir] = need{room[dir].bytes + info.Size(), room[dir].files + 1}
+	}
+	if err := checkWritable(dirs); err != nil {
+		return err
+	}
+	for dir, n := range room {
+		if err := space.Check(dir, n.bytes, n.files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Copies are the files that PutBack copies, by the places where they go.
+func (b Originals) Copies(h *Host) map[string]string {
+	copies := map[string]string{}
+	for _, l := range b.Links {
+		if l.Before.Saved != "" && !isBack(l) {
+			copies[l.Path] = filepath.Join(h.Paths.Original(), l.Before.Saved)
+		}
+	}
+	return copies
+}
+
+// PlainCopies are the files that LeavePlainFiles copies, by the places where they go: those of links into the tree, and of what is Lost.
+func PlainCopies(h *Host, tree versions.Tree) (map[string]string, error) {
+	links, err := linksOf(tree, h.Paths.LinkDir)
+	if err != nil {
+		return nil, err
+	}
+	if tree.HasUpdater() {
+		links[filepath.Join(h.Paths.LinkDir, UpdaterName)] = tree.Binary(UpdaterName)
+	}
+	lost, _, err := Lost(h, tree)
+	if err != nil {
+		return nil, err
+	}
+	copies := map[string]string{}
+	for path, target := range links {
+		if now, err := os.Readlink(path); err == nil && now == target {
+			copies[path] = target
+		}
+	}
+	for _, l := range lost {
+		copies[l.Path] = l.Target
+	}
+	return copies, nil
+}

@@ -1,0 +1,56 @@
+package transaction
+
+import (
+	"context"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
+)
+
+// checkEnds refuses an uninstall that could begin and not be ended, as for a file system that is read-only or full: no other command
+// works while it is open.
+func checkEnds(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) error {
+	copies, err := copiesOf(ctx, m, c, u)
+	if err == nil {
+		err = host.CanLeave(m.Host, copies)
+	}
+	if err == nil {
+		return nil
+	}
+	fix := "see that the folder can be written, then run the command again"
+	if failure.Is[*space.Error](err) {
+		fix = "make room there for programs that take the places of links, then run the command again"
+	}
+	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).To("%s", fix).Refused()
+}
+
+func copiesOf(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) (map[string]string, error) {
+	if u.KeepAgent {
+		tree, err := m.toKeep(c)
+		if err != nil {
+			return nil, err
+		}
+		return host.PlainCopies(m.Host, tree)
+	}
+	o, err := m.Host.Originals()
+	if err == nil {
+		err = m.Host.PlainUnit(ctx, &o)
+	}
+	return o.Copies(m.Host), err
+}
+
+// readUnit has systemd read a unit that changed since: what is asked before the agent is touched is to be about the unit that it is
+// started by afterwards.
+func readUnit(ctx context.Context, m *Machine, agent Agent) error {
+	sight, err := agent.Look(ctx)
+	if err != nil || !m.Host.AgentUnit().Unread(sight.Unit) {
+		return err
+	}
+	m.Host.Log.Info("the agent's unit changed since systemd read it: it reads the files again", "unit", m.Host.Paths.AgentUnit())
+	if err := agent.DaemonReload(ctx); err != nil {
+		return failure.Unchanged("have systemd read the agent's unit, which changed: %w", err)
+	}
+	return nil
+}
