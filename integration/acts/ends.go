@@ -50,8 +50,8 @@ func (r *trial) end() {
 	r.was = r.look()
 	result := r.bounded(host.Command{Args: append([]string{updater}, r.ending.args...)})
 	r.hear(fmt.Sprintf("uninstall, exit code %d, %v", result.Code, result.Took.Round(time.Millisecond)), result.Stdout+result.Stderr)
-	now := r.look()
-	if r.was.soundly() && !now.serves() {
+	x, excused, _ := r.excuse("")
+	if r.was.soundly() && !r.look().serves() && !(excused && x.unseen) {
 		r.stillServes("after the command")
 	}
 	if result.Code != 0 {
@@ -63,7 +63,10 @@ func (r *trial) end() {
 	r.isUndone = true
 	undo := r.try("", r.action.undo)
 	r.hear("undo", undo.Stdout+undo.Stderr)
-	if result.Code != 0 {
+	if result.Code != 0 && r.look().phase != "" {
+		r.tick() // which may end it
+	}
+	if result.Code != 0 && r.look().active != "" {
 		r.judge(onceUndone, r.undone)
 		r.observe(onceUndone)
 		r.followAdvice(onceUndone)

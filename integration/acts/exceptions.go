@@ -19,7 +19,7 @@ type exception struct {
 
 const (
 	// If updates.yaml was emptied by another act, this comes before all else.
-	unhealthy = `is not healthy either|is not undone|was cut off|the agent of version \S+ (fails|crashes)|the agent is enabled at boot and does not run|updates\.yaml: the file is empty`
+	unhealthy = `is not healthy either|is not undone|was cut off|was called off|the agent of version \S+ (fails|crashes)|the agent is enabled at boot and does not run|updates\.yaml: the file is empty`
 	notThere  = "the agent's data are not there"
 	shutOut   = "no agent starts whose user may not use its files"
 )
