@@ -180,7 +180,7 @@ func (m *model) Close() {}
 func (m *model) RemoveEnded(context.Context) {}
 
 func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
-	return 0, false, nil
+	return 0, false, m.refusesRun
 }
 
 // Prove is a job and its watch. Others may act in the middle of the watch, which is

@@ -327,5 +327,8 @@ func recoveryRuns(p *Preflight, ctx context.Context) error {
 	if loaded := p.recovery.ExecStart; err == nil && loaded != "" && loaded != program {
 		_, err = host.LoadedRescuer(ctx, p.recovery) // a drop-in names another one
 	}
+	if err == nil {
+		err = systemdRuns(ctx, p.t.agent, program)
+	}
 	return err
 }

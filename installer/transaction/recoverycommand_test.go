@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,5 +40,21 @@ func TestAProgramOfADropInThatIsMissingIsNoRecovery(t *testing.T) {
 		if failure.Is[*failure.RefusedError](err) != refused || refused && (m.main != before || !strings.Contains(err.Error(), program+" is missing")) {
 			t.Errorf("%s: %v, the agent is %+v", program, err, m.main)
 		}
+	}
+}
+
+// A security module may forbid to systemd what this process may do, as SELinux does with a copy of the updater that has the label of
+// data: the recovery at boot would not run.
+func TestARecoveryThatSystemdMayNotExecuteIsNone(t *testing.T) {
+	m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds})
+	m.refusesRun = errors.New("teleport-update-switch-x.service could not be executed (status 203)")
+	before := m.main
+	err, _ := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+	if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "SELinux") || m.main != before {
+		t.Errorf("it ends with %v, the agent is %+v", err, m.main)
+	}
+	m.refusesRun = nil
+	if err := m.do(Update); err != nil {
+		t.Error(err)
 	}
 }
