@@ -70,7 +70,7 @@ func TestEveryCommandAsksThePreflight(t *testing.T) {
 			must(t, err)
 			c.Spec.Proxy, c.Spec.Enabled, c.Spec.URLTemplates = w.url, true, []string{w.url + "/a/{{.Version}}.tar.gz"}
 			c.Spec.ActiveVersion, c.Status = "1.0.0", state.Status{ActiveEdition: version.OSS, PreviousVersion: "0.9.0", PreviousEdition: version.OSS,
-				ActiveSchema: "noted"}
+				ActiveSchema: "noted", CommittedVersion: "1.0.0"}
 			must(t, c.Save(w.Machine.Host.Paths.Config()))
 			makeDatabase(t, filepath.Join(w.Machine.Host.Paths.DataDir, "proc", "sqlite.db"))
 			n := 0

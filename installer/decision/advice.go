@@ -78,6 +78,9 @@ func (h *facts) masked() string {
 func (h *facts) restart(runs version.Release) string {
 	linked := h.c.Active()
 	switch {
+	case runs.Version != "" && h.c.Edited():
+		return fmt.Sprintf("do not restart it: no change of version led to version %s, and the start of that could change the agent's database "+
+			"without a backup; %s", linked.Short(), h.c.GoOnWith(runs))
 	case runs.Version == "":
 		return fmt.Sprintf("do not restart it before it is known that its database fits version %s: whoever put that program "+
 			"there may have put a newer version there", linked.Short())

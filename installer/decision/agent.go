@@ -241,7 +241,11 @@ func agentOtherVersion(h *facts, f *finder) error {
 	if a.Runs.Version == "" {
 		what = program + ", which is not a kept version"
 	}
-	f.found(since, fmt.Sprintf("the agent runs %s, and the links lead to version %s: %s", what, linked.Short(), h.restart(a.Runs)))
+	lead := "the links lead to"
+	if h.c.Edited() {
+		lead = h.Paths().Config() + " names" // links may lead to the version that runs
+	}
+	f.found(since, fmt.Sprintf("the agent runs %s, and %s version %s: %s", what, lead, linked.Short(), h.restart(a.Runs)))
 	return nil
 }
 

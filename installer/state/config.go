@@ -153,6 +153,34 @@ func (c Config) Active() version.Release {
 	return version.Release{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition}
 }
 
+// Committed reports whether a transaction made the active version what it is, as far as is known.
+func (c Config) Committed() bool {
+	v := c.committed()
+	return v == c.Spec.ActiveVersion || v == "" && c.Status.ActiveSchema != ""
+}
+
+// Edited reports whether somebody wrote another version into active_version than a transaction made the active one: the database,
+// and what was recorded of it, are those of another version.
+func (c Config) Edited() bool {
+	v := c.committed()
+	return v != "" && v != c.Spec.ActiveVersion
+}
+
+// committed is the version that is recorded to be the active one; empty if it is not known. Older updaters leave no record of
+// their own of it.
+func (c Config) committed() string {
+	if last := c.Status.LastUpdate; c.Status.CommittedVersion == "" && last != nil && last.Result == Succeeded {
+		return last.Target
+	}
+	return c.Status.CommittedVersion
+}
+
+// GoOnWith advises to make another version the active one again than the one that somebody wrote into active_version.
+func (c Config) GoOnWith(there version.Release) string {
+	return fmt.Sprintf("`teleport-update pin %s` makes that the active version again; change the version with `teleport-update pin` or by "+
+		"the cluster, which back up the database, and do not edit active_version", there.Version)
+}
+
 // Previous is the release that was active before.
 func (c Config) Previous() version.Release {
 	return version.Release{Version: c.Status.PreviousVersion, Edition: c.Status.PreviousEdition}

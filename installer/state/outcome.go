@@ -11,9 +11,11 @@ type Status struct {
 	ActiveEdition version.Edition `yaml:"active_edition,omitempty"`
 	// ActiveSchema is that of the agent's database when the active version was proven; empty
 	// if it was not read.
-	ActiveSchema    string          `yaml:"active_schema,omitempty"`
-	PreviousVersion string          `yaml:"previous_version,omitempty"`
-	PreviousEdition version.Edition `yaml:"previous_edition,omitempty"`
+	ActiveSchema string `yaml:"active_schema,omitempty"`
+	// CommittedVersion is the version that a transaction made the active one, or whose agent was seen to run as that.
+	CommittedVersion string          `yaml:"committed_version,omitempty"`
+	PreviousVersion  string          `yaml:"previous_version,omitempty"`
+	PreviousEdition  version.Edition `yaml:"previous_edition,omitempty"`
 	// Unproven is set when the active version was switched to while the agent
 	// was not running, so that nothing could be watched.
 	Unproven   bool        `yaml:"unproven,omitempty"`

@@ -153,6 +153,7 @@ func (t *transaction) commitTo(c *state.Config) {
 		c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition
 	}
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition
+	c.Status.CommittedVersion = t.j.To.Version
 	c.Status.Unproven = !t.j.Agent.State.Wanted()
 	// That the previous version failed is no less true for a version that is only put back.
 	c.Status.Failed, c.Status.FailedBefore = c.PreviousFailed(), nil

@@ -57,6 +57,9 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 		}
 	}
 	if err != nil || !ok {
+		if there := leftLinked(m, c); there.Version != "" {
+			return owner{another: true, version: there.Version}, nil
+		}
 		return ownerByTables(ctx, m, sight, c)
 	}
 	err = m.CheckPair(ctx, c, tree, m)
@@ -73,6 +76,17 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 		is = versionOf(ctx, m.Host, program)
 	}
 	return owner{another: true, version: is}, nil
+}
+
+// leftLinked is the version to which the agent's link leads while somebody wrote another one into active_version, which is not
+// on disk; zero if there is none.
+func leftLinked(m *Machine, c state.Config) version.Release {
+	program, err := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))
+	if err != nil || !c.Edited() {
+		return version.Release{}
+	}
+	there, _ := m.Host.Store.ReleaseOf(program)
+	return there
 }
 
 // ownerByTables is for a host on which no other program is seen. Somebody may have put back yesterday's updates.yaml and

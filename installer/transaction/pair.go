@@ -75,11 +75,12 @@ func (m *Machine) Schema(ctx context.Context) (string, error) {
 	return now.Digest(), nil
 }
 
-// RecordSchema records the schema of the database of an active version that was enabled before its agent
-// ran, or by an older program, once its agent is seen to run. Failing to is a warning.
+// RecordSchema records the active version, and the schema of its database, if that was enabled before its agent
+// ran, by an older program, or by an edit of active_version, once its agent is seen to run. Failing to is a warning.
 func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	tree, ok, err := m.Active(*c)
-	if c.Status.ActiveSchema != "" || c.Spec.ActiveVersion == "" || err != nil || !ok {
+	recorded := c.Status.ActiveSchema != "" && c.Status.CommittedVersion == c.Spec.ActiveVersion
+	if recorded || c.Spec.ActiveVersion == "" || err != nil || !ok {
 		return
 	}
 	sight, err := m.Sight(ctx)
@@ -92,7 +93,12 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	if err := m.Host.CheckDatabaseThere(int(sight.MainPID), false); err != nil {
 		return // of another database; status says so
 	}
-	if c.Status.ActiveSchema = m.digestNow(ctx); c.Status.ActiveSchema != "" {
+	older := c.Committed() && c.Status.CommittedVersion == "" // an older program has recorded the schema
+	c.Status.CommittedVersion = c.Spec.ActiveVersion
+	if !older || c.Status.ActiveSchema == "" {
+		c.Status.ActiveSchema = m.digestNow(ctx)
+	}
+	if c.Status.ActiveSchema != "" {
 		m.warn(c.Save(m.Host.Paths.Config()), "the schema of the agent's database is not noted")
 	}
 }
@@ -104,13 +110,15 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
 	noted := c.Status.ActiveSchema
 	place, program := m.programInPlace(tree)
+	var sight Sight
 	switch _, another := exchanged(ctx, tree); {
 	case another:
 		place, program = tree.Binary(host.AgentName), tree.Binary(host.AgentName)
 	case program == "":
 		return checkGone(ctx, m, c, tree, seen) // nothing else would start by the link, or by the unit
 	default:
-		sight, err := seen.Sight(ctx)
+		var err error
+		sight, err = seen.Sight(ctx)
 		if err != nil || sight.servesFrom(tree.ProgramsDir()) {
 			return err
 		}
@@ -120,8 +128,11 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	case err != nil:
 		return failure.Unchanged("see whether version %s can read the agent's database: %w", tree.Release.Short(), err).
 			To("repair that first").Refused()
-	case now == "" || now == noted:
+	case now == "":
 		return nil
+	}
+	if err := checkCommitted(m, c, sight, place, program); err != nil || now == noted {
+		return err
 	}
 	runs, err := versions.ProgramVersion(ctx, program)
 	if noted == "" && (err != nil || version.Compare(runs, tree.Release.Version) <= 0) {
@@ -131,6 +142,26 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 		"link, unit and program stay as they are, for version %s may not be able to start on it",
 		namedVersion(runs), place, tree.Release.Short()).
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
+}
+
+// checkCommitted refuses to lead links and unit from the program of another kept version to the active one if no transaction made
+// that the active one: the agent would change its database without a backup, or die on it, and nothing would go back.
+func checkCommitted(m *Machine, c state.Config, sight Sight, place, program string) error {
+	if c.Committed() {
+		return nil
+	}
+	is := place + " leads to"
+	there, kept := m.Host.Store.ReleaseOf(program)
+	if !kept && len(sight.serving()) > 0 {
+		is = "the agent runs"
+		there, kept = m.Host.Store.ReleaseOf(sight.serving()[0].Exe)
+	}
+	if !kept || there.Version == c.Spec.ActiveVersion {
+		return nil
+	}
+	return failure.Unchanged("%s names version %s, to which no change of version led, and %s version %s, whose database it is: link, unit "+
+		"and program stay as they are", m.Host.Paths.Config(), c.Active().Short(), is, there.Short()).
+		To("%s", c.GoOnWith(there)).Refused()
 }
 
 // checkGone is CheckPair for an agent's link that leads to a version of the store whose folder is gone. Its agent may have changed the
@@ -154,7 +185,9 @@ func checkGone(ctx context.Context, m *Machine, c state.Config, tree versions.Tr
 	case err != nil:
 		return failure.Unchanged("see whether version %s can read the agent's database: %w", tree.Release.Short(), err).
 			To("repair that first").Refused()
-	case now == "" || now == fits || fits == "" && version.Compare(gone, tree.Release.Version) <= 0:
+	case now == "":
+		return nil
+	case !c.Edited() && (now == fits || fits == "" && version.Compare(gone, tree.Release.Version) <= 0):
 		return nil
 	}
 	return failure.Unchanged("%s leads to version %s, whose folder is gone, and the agent's database may have other tables than version %s "+

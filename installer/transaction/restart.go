@@ -50,7 +50,7 @@ func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Ag
 	if err := sight.frozen(); err != nil {
 		return err
 	}
-	if err := checkTakesOver(m.Host.Store, sight, c.Active()); err != nil {
+	if err := checkTakesOver(m.Host.Store, sight, c); err != nil {
 		return err
 	}
 	if sight.Running() {
@@ -70,13 +70,18 @@ func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Ag
 
 // checkTakesOver refuses a restart that would start the linked version on the database of a program that may have changed
 // it: a newer version, or one that nobody knows. status advises no restart of such an agent either.
-func checkTakesOver(kept *versions.Store, sight Sight, linked version.Release) error {
+func checkTakesOver(kept *versions.Store, sight Sight, c state.Config) error {
+	linked := c.Active()
 	program := cmp.Or(sight.Serving, sight.Main).Exe
 	if program == "" {
 		return nil // nothing runs, or whoever watches says that it cannot be seen
 	}
 	runs, known := kept.ReleaseOf(program)
-	if known && version.Compare(runs.Version, linked.Version) <= 0 {
+	switch {
+	case known && runs.Version != linked.Version && c.Edited():
+		return failure.Unchanged("the agent runs version %s, and the restart may start version %s, to which no change of version led, without "+
+			"a backup of the agent's database", runs.Short(), linked.Short()).To("%s", c.GoOnWith(runs)).Refused()
+	case known && version.Compare(runs.Version, linked.Version) <= 0:
 		return nil
 	}
 	what := program + ", which is not a kept version"
