@@ -188,6 +188,13 @@ var idleMeans = []struct {
 	{"that systemd has loaded", "an older text", func(_ *testing.T, h *wellHost) {
 		h.unit.NeedDaemonReload = true
 	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "another unit ranks above it, which was not read", func(t *testing.T, h *wellHost) {
+		writeFile(t, filepath.Join(h.Machine.Host.Paths.UnitDir+".control", "teleport.service"), "[Service]\nExecStart=/usr/bin/teleport start\n")
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "a mask of it was not read", func(t *testing.T, h *wellHost) {
+		dir := h.Machine.Host.Paths.UnitDir + ".control"
+		must(t, errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(os.DevNull, filepath.Join(dir, "teleport.service"))))
+	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"that systemd has loaded", "the file is gone", func(t *testing.T, h *wellHost) {
 		must(t, os.Remove(h.Machine.Host.Paths.Unit()))
 	}, decision.NeedsAttention, decision.LinksBroken},
@@ -678,5 +685,31 @@ func TestStatusNamesAFileThatIsClosedToAnAgentThatFails(t *testing.T) {
 	h.unit.User, h.unit.ActiveState, h.unit.SubState, h.executes = "nobody", "activating", "auto-restart", ""
 	if is, why := h.state(t); is != decision.NeedsAttention || !slices.Contains(why, decision.UnitOverruled) {
 		t.Errorf("it is %s, for %q", is, why)
+	}
+}
+
+// A unit that the next boot takes in the place of the agent's is named, with what is there now.
+func TestAUnitThatTheNextBootTakesIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct{ text, says string }{
+		"a unit": {"[Service]\nExecStart=/usr/bin/teleport start\n", "from the next boot on, systemd takes %s instead of %s"},
+		"a mask": {"", "from the next boot on, teleport.service is masked by %s, and not started"},
+	} {
+		h := newWellHost(t)
+		above := filepath.Join(h.Machine.Host.Paths.UnitDir+".control", "teleport.service")
+		writeFile(t, above, tc.text)
+		h.state(t)
+		says := tc.says
+		for _, path := range []string{above, h.Machine.Host.Paths.Unit()} {
+			says = strings.Replace(says, "%s", path, 1)
+		}
+		for _, deep := range []bool{true, false} { // a run of the timer looks at less
+			now := h.survey()
+			r, err := h.report(t.Context(), now, StatusOptions{Offline: true}, deep)
+			now.Close()
+			must(t, err)
+			if !slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return strings.HasPrefix(c.Message, says) }) {
+				t.Errorf("%s, deep %v: it is %+v, and not %q", name, deep, r.Conditions, says)
+			}
+		}
 	}
 }

@@ -52,3 +52,56 @@ func TestFilesThatSystemdHasNotRead(t *testing.T) {
 		t.Error("a unit that is not there")
 	}
 }
+
+// A file that ranks above the one that systemd has loaded is in force from the next boot on. One below, another name of the one that
+// is loaded, and what systemd passes over are not.
+func TestAUnitFileThatRanksAbove(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	unit := func(path, _ string) error { return os.WriteFile(path, []byte("[Service]\n"), 0o644) }
+	for name, tc := range map[string]struct {
+		put       func(path, fragment string) error
+		is, masks bool
+		rank      int // of the folder: 0 and 1 rank above the one of the unit
+		load      string
+	}{
+		"nothing":                 {put: func(string, string) error { return nil }},
+		"a unit":                  {put: unit, is: true},
+		"a unit in the next one":  {put: unit, is: true, rank: 1},
+		"a unit below":            {put: unit, rank: 3},
+		"a mask":                  {put: func(path, _ string) error { return os.Symlink(os.DevNull, path) }, is: true, masks: true},
+		"an empty file":           {put: func(path, _ string) error { return os.WriteFile(path, nil, 0o644) }, is: true, masks: true},
+		"a link to the unit":      {put: func(path, fragment string) error { return os.Symlink(fragment, path) }},
+		"a link to nothing":       {put: func(path, _ string) error { return os.Symlink("/nonexistent", path) }},
+		"a folder":                {put: func(path, _ string) error { return os.Mkdir(path, 0o755) }},
+		"a unit, none was loaded": {put: func(path, _ string) error { return os.WriteFile(path, nil, 0o644) }, load: "not-found"},
+	} {
+		root := t.TempDir()
+		var dirs []string
+		for _, dir := range []string{"first", "second", "own", "last"} {
+			dirs = append(dirs, filepath.Join(root, dir))
+			must(os.Mkdir(filepath.Join(root, dir), 0o755))
+		}
+		fragment, other := filepath.Join(dirs[2], "a.service"), filepath.Join(dirs[tc.rank], "a.service")
+		must(os.WriteFile(fragment, []byte("[Service]\n"), 0o644))
+		must(tc.put(other, fragment))
+		u := Unit{Name: "a.service", LoadState: "loaded", FragmentPath: fragment}
+		if tc.load != "" {
+			u.LoadState = tc.load
+		}
+		want := ""
+		if tc.is {
+			want = other
+		}
+		if got, masks := Outranking(u, dirs); got != want || masks != tc.masks || HasUnread(u, dirs) != tc.is {
+			t.Errorf("%s: systemd takes %q, unread %v; want %q", name, got, HasUnread(u, dirs), want)
+		}
+		if path, _ := Outranking(u, dirs[:2]); path != "" {
+			t.Errorf("%s: nobody knows the rank of the folder of the unit", name)
+		}
+	}
+}

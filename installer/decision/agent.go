@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 )
 
 const (
@@ -32,8 +33,9 @@ func agentFaults() []Check {
 			settled | active, versionBroken},
 		{LinksBroken, Fault, NeedsAttention, "links and units", "a link or the agent's unit file is missing, or is not the active version's",
 			settled | active, linksBroken},
-		{UnitOverruled, Fault, NeedsAttention, "agent's unit", "systemd has loaded another unit for the agent, or an older text " +
-			"of it, or could not start the agent again by the unit that it has", settled | active | partly, unitOverruled},
+		{UnitOverruled, Fault, NeedsAttention, "agent's unit", "systemd has loaded another unit for the agent, or takes one at the " +
+			"next boot, or has an older text of it, or could not start the agent again by the unit that it has",
+			settled | active | partly, unitOverruled},
 		{AgentOtherVersion, Fault, NeedsAttention, "agent", "the agent runs another version than the linked one", settled | active,
 			agentOtherVersion},
 		{BelowMinimum, Fault, NeedsAttention, "policy", "the active version is below the policy's minimum, withdrawn, or not the " +
@@ -189,6 +191,7 @@ func unitOverruled(h *facts, f *finder) error {
 		return h.blind
 	}
 	unit := h.Paths().AgentUnit()
+	above, masks := h.Outranking(h.agent.Unit)
 	switch a := h.agent; {
 	case a.State == state.AgentUnknown:
 		return nil // there is no systemd
@@ -201,6 +204,8 @@ func unitOverruled(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("systemd has no unit %s that it can start (%s): the next start fails; `systemctl daemon-reload` "+
 			"has it look again in %s", unit, orUnknown(a.LoadState), h.Paths().UnitDir))
 		return nil
+	case above != "":
+		f.found(nil, outranked(a.Unit, above, masks))
 	case a.NeedDaemonReload, h.Deep && h.Unread(a.Unit):
 		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk: `systemctl daemon-reload` has it read the files", unit))
 	}
@@ -213,6 +218,19 @@ func unitOverruled(h *facts, f *finder) error {
 		f.found(nil, h.overrules(why))
 	}
 	return err
+}
+
+// outranked says of a unit that systemd has loaded which file it takes instead once it reads the units again.
+func outranked(u systemd.Unit, by string, masks bool) string {
+	from := "the next boot"
+	if strings.HasPrefix(by, "/run/") {
+		from = "the next `systemctl daemon-reload`" // after a boot it is gone
+	}
+	if masks {
+		return fmt.Sprintf("from %s on, %s is masked by %s, and not started: remove that file if the agent is to run", from, u.Name, by)
+	}
+	return fmt.Sprintf("from %s on, systemd takes %s instead of %s: remove the first, and write what is needed of it into a drop-in "+
+		"(`systemctl edit %s`)", from, by, u.FragmentPath, u.Name)
 }
 
 func (h *facts) overrules(why error) string {

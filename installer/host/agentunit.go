@@ -75,12 +75,19 @@ func (a AgentUnit) CheckLoaded(u systemd.Unit) error {
 		To(fix, a.paths.AgentUnit()).Refused()
 }
 
-// dirs are the folders of units, the ones that rank first before the others.
+// dirs are the folders of units, the ones that rank first before the others. In a tree that is no host's, the folder of units
+// has one above it, as that of administrators has.
 func (a AgentUnit) dirs() []string {
 	if !a.read {
-		return []string{a.paths.UnitDir}
+		return []string{a.own.ConfigDir + ".control", a.paths.UnitDir}
 	}
 	return systemd.UnitPath()
+}
+
+// Outranking is the file that systemd takes for the agent's unit once it reads all units again, instead of the one that it has
+// loaded, and whether that is a mask; empty if it is the same.
+func (a AgentUnit) Outranking(u systemd.Unit) (path string, masks bool) {
+	return systemd.Outranking(u, a.dirs())
 }
 
 // Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them. The updater's own files

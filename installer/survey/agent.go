@@ -66,6 +66,12 @@ func (s *Survey) Agent(ctx context.Context) (Agent, error) {
 // Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them.
 func (s *Survey) Unread(u systemd.Unit) bool { return s.from.Place.AgentUnit().Unread(u) }
 
+// Outranking is the file that systemd takes for the agent's unit once it reads all units again, instead of the one that it has
+// loaded, and whether that is a mask; empty if it is the same.
+func (s *Survey) Outranking(u systemd.Unit) (path string, masks bool) {
+	return s.from.Place.AgentUnit().Outranking(u)
+}
+
 // Needs says which unit that the agent's unit needs keeps systemd from starting it, or which file that the agent needs is closed to
 // its user; nil if neither shows. It asks systemd for each of the units, and may ask the kernel by child processes. err is why that
 // cannot be told.
