@@ -56,6 +56,11 @@ var advices = map[string]struct {
 		agent: func(u *systemd.Unit, _ *string) { u.Command, u.User = []string{"teleport", "start"}, "0" }},
 }
 
+// isRestart reports whether an advice is for an agent that runs.
+func isRestart(advice string) bool {
+	return strings.HasPrefix(advice, "of ") || strings.HasPrefix(advice, "with ")
+}
+
 // An advice to start the agent is given if a start helps, and not if it would fail or start something else: also if it is the
 // second step of two.
 func TestAStartIsAdvisedOnlyIfItHelps(t *testing.T) {
@@ -93,14 +98,15 @@ func TestAStartIsAdvisedOnlyIfItHelps(t *testing.T) {
 				return advice == "enabled, and down" || advice == "masked" || advice == "not configured" || advice == "stopped by a person"
 			}},
 		"a person masked the unit of an agent that runs": {agent: func(u *systemd.Unit) { u.LoadState, u.FragmentPath = "masked", "/dev/null" }, says: "is masked",
-			applies: func(advice string) bool {
-				return strings.HasPrefix(advice, "of ") || strings.HasPrefix(advice, "with ")
-			}},
+			applies: isRestart},
 		"a condition of the unit does not hold": {agent: func(u *systemd.Unit) {
 			u.Ties.Conditions = []systemd.Condition{{Type: "ConditionPathExists", Parameter: "/nonexistent"}}
 		}, says: "ConditionPathExists=/nonexistent", applies: func(advice string) bool { return advice != "masked" && advice != "not configured" }},
 		"systemd refuses to start it": {agent: func(u *systemd.Unit) { u.Ties.RefusesStart = true },
 			applies: func(advice string) bool { return advice != "masked" }},
+		"systemd ends the host once it is down": {agent: func(u *systemd.Unit) { u.Ties.EndsHost = "SuccessAction=poweroff" },
+			says: "SuccessAction=poweroff", applies: isRestart},
+		"systemd refuses to stop it": {agent: func(u *systemd.Unit) { u.Ties.RefusesStop = true }, says: "RefuseManualStop=", applies: isRestart},
 	} {
 		i := testInstaller(t)
 		ownProc(t, i)

@@ -46,9 +46,9 @@ func (h *facts) advise(start string) string {
 	return start
 }
 
-// adviseRestart is advise for an agent that runs.
+// adviseRestart is advise for an agent that runs, which a restart stops first.
 func (h *facts) adviseRestart(restart string) string {
-	if why := h.keepsFromStarting(); why != "" {
+	if why := cmp.Or(mayBeStopped(h), h.keepsFromStarting()); why != "" {
 		return "do not restart it before this is put right: " + why
 	}
 	return restart
@@ -92,6 +92,18 @@ func isLoaded(h *facts) string {
 func mayBeStarted(h *facts) string {
 	if h.agent.Ties.RefusesStart {
 		return "systemd refuses to start its unit when asked (RefuseManualStart=)"
+	}
+	return ""
+}
+
+// mayBeStopped looks at what a transaction refuses, too, before it stops the agent.
+func mayBeStopped(h *facts) string {
+	switch ties := h.agent.Ties; {
+	case ties.EndsHost != "":
+		return fmt.Sprintf("systemd ends the host once the agent is down (%s): `systemctl cat %s` shows where that is set; remove it",
+			ties.EndsHost, h.Paths().AgentUnit())
+	case ties.RefusesStop:
+		return "systemd refuses to stop its unit when asked (RefuseManualStop=)"
 	}
 	return ""
 }

@@ -163,8 +163,9 @@ func (m *Machine) startAgain(ctx context.Context) error {
 	return agent.Start(ctx)
 }
 
-// startStopped starts an agent that a transaction has stopped of which nothing else is left, and the units that went down with
-// it. An agent that was started since is as somebody wants it. The note of the stop stays until the agent ran again.
+// startStopped starts an agent that a transaction has stopped of which nothing else is left, or a restart that did not start it
+// again, and the units that went down with it. An agent that was started since is as somebody wants it. The note of the stop stays
+// until the agent ran again.
 func startStopped(ctx context.Context, m *Machine) error {
 	note := m.Host.Paths.Stopped()
 	if nothingStopped(m.Host.Paths) {
@@ -188,16 +189,13 @@ func startStopped(ctx context.Context, m *Machine) error {
 		if sight.UnitFileState != enabled {
 			return nil // somebody has disabled or masked it since
 		}
-		m.Host.Log.Warn("starting the agent, which a transaction has stopped whose journal is lost")
+		m.Host.Log.Warn("starting the agent, which an interrupted change of version or a failed restart left down")
 		if err := agent.Start(ctx); err != nil {
-			return failure.Unchanged("start the agent, which an interrupted change of version has stopped: %w", err).
+			return failure.Unchanged("start the agent, which an interrupted change of version or a failed restart left down: %w", err).
 				To("see `systemctl status %s`; each run tries again", m.Host.Paths.AgentUnit())
 		}
 	}
-	if err := startWentDown(ctx, m, agent); err != nil {
-		return err
-	}
-	return forgetStop(note)
+	return closeStop(ctx, m, agent)
 }
 
 // CheckReadable returns an error if the open journal could not be read, or if only a newer updater

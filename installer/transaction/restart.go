@@ -3,6 +3,7 @@ package transaction
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"teleport-update/health"
@@ -17,13 +18,31 @@ import (
 // watches it. Nothing is undone where it fails: there is no other version in it.
 func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	return restartActive(ctx, m, c, func(agent Agent, tree versions.Tree, sight Sight) error {
-		if _, err := agent.Prove(ctx, health.Restart, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
+		if err := restartNoted(ctx, m, agent, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
 			return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err,
 				c.Active().Short(), m.Host.Paths.AgentUnit())
 		}
 		m.Host.Log.Info("the agent was restarted and is healthy", "version", c.Active().Short())
 		return nil
 	})
+}
+
+// restartNoted restarts the agent and watches it, with a note of the stop that a restart begins with: if a unit that the agent needs
+// fails, systemd leaves the agent down, and the next run, which finds the note, starts it. The note is of no use once the agent was
+// started again, or once a person stopped it: that agent is nobody's to start.
+func restartNoted(ctx context.Context, m *Machine, agent Agent, w health.Watch) error {
+	recordStop(ctx, m, agent)
+	_, err := agent.Prove(ctx, health.Restart, w)
+	unhealthy, is := errors.AsType[*health.UnhealthyError](err)
+	over := err == nil || is && unhealthy.Stopped
+	if !over {
+		sight, unseen := agent.Look(ctx)
+		over = unseen == nil && sight.started()
+	}
+	if over {
+		m.warn(closeStop(ctx, m, agent), "the next run starts what went down with the agent")
+	}
+	return err
 }
 
 // CheckRestart says what RestartActive would refuse.
@@ -53,19 +72,34 @@ func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Ag
 	if err := checkTakesOver(m.Host.Store, sight, c); err != nil {
 		return err
 	}
-	if sight.Running() {
-		err := m.checkStartsAgain(ctx, agent, sight, "")
-		if err == nil {
-			err = checkNeeds(ctx, m, agent, sight)
-		}
-		if err == nil {
-			err = host.CheckNeedFailed(ctx, sight.Unit, agent.Unit)
-		}
-		if err != nil {
-			return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err)
-		}
+	if err := checkRestarts(ctx, m, agent, sight); err != nil {
+		return err
 	}
 	return goOn(agent, tree, sight)
+}
+
+// checkRestarts refuses to stop an agent that systemd would not stop or would not start again, or whose stop ends the host.
+func checkRestarts(ctx context.Context, m *Machine, agent Agent, sight Sight) error {
+	if !sight.started() {
+		return nil
+	}
+	if err := m.Host.CheckCanStop(sight.Unit); err != nil {
+		return failure.Unchanged("the agent cannot be restarted: %w", err)
+	}
+	if !sight.Running() {
+		return nil // it crashes: what keeps it from starting may be what the restart is for
+	}
+	err := m.checkStartsAgain(ctx, agent, sight, "")
+	if err == nil {
+		err = checkNeeds(ctx, m, agent, sight)
+	}
+	if err == nil {
+		err = host.CheckNeedFailed(ctx, sight.Unit, agent.Unit)
+	}
+	if err != nil {
+		return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err)
+	}
+	return nil
 }
 
 // checkTakesOver refuses a restart that would start the linked version on the database of a program that may have changed

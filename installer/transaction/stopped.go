@@ -17,17 +17,31 @@ type noting struct {
 	m *Machine
 }
 
-// Stop notes the stop before it begins, for a stop goes on without whoever asked for it. A note that cannot be
-// written stops nothing: the journal is what an undoing goes by.
+// Stop notes the stop before it begins.
 func (n noting) Stop(ctx context.Context, how manner) error {
-	note := n.m.Host.Paths.Stopped()
-	if sight, err := n.Look(ctx); note != "" && err == nil && sight.started() && sight.InvocationID != "" {
-		if units, err := goesDown(ctx, n.Agent, sight.Ties); err == nil {
-			addWentDown(ctx, n.m, n.Agent, units)
+	recordStop(ctx, n.m, n.Agent)
+	return n.Agent.Stop(ctx, how)
+}
+
+// recordStop writes the note of a stop that is about to begin, for a stop goes on without whoever asked for it. A note that cannot be
+// written stops nothing: the journal is what an undoing goes by.
+func recordStop(ctx context.Context, m *Machine, agent Agent) {
+	note := m.Host.Paths.Stopped()
+	if sight, err := agent.Look(ctx); note != "" && err == nil && sight.started() && sight.InvocationID != "" {
+		if units, err := goesDown(ctx, agent, sight.Ties); err == nil {
+			addWentDown(ctx, m, agent, units)
 		}
 		_ = state.WriteForRoot(note, []byte(sight.InvocationID+" "+sight.UnitFileState+"\n"))
 	}
-	return n.Agent.Stop(ctx, how)
+}
+
+// closeStop starts the units that went down with an agent that was stopped, and removes the note of the stop: the agent is as
+// somebody wants it.
+func closeStop(ctx context.Context, m *Machine, agent Agent) error {
+	if err := startWentDown(ctx, m, agent); err != nil {
+		return err
+	}
+	return forgetStop(m.Host.Paths.Stopped())
 }
 
 // readStop reads the note of a stop: which run of the agent was ended, and how its unit was enabled. Without a note no run was.
