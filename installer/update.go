@@ -40,11 +40,8 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 
 func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := t.host().Config(); err == nil && !c.Spec.Enabled && host.Absent(t.i.Machine.Host.Paths.Journal()) {
+	if t.nothingOpen() && t.isOff(ctx) {
 		t.i.Machine.Host.Log.Info("updates are disabled; nothing to do")
-		if p, err := t.i.ownerRules().policy(c); err == nil && c.Spec.ActiveVersion != "" {
-			t.i.ownerRules().rememberSeen(ctx, c, p) // for the day on which somebody enables them
-		}
 		t.report(ctx)
 		return nil
 	}
@@ -62,6 +59,9 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 		return t.i.fetchAgain(ctx, *damaged)
 	}
 	if in == nil {
+		if t.isOff(ctx) {
+			return nil // what was open is closed, and the host is left alone
+		}
 		t.tidy(ctx)
 		if opts.Restart {
 			defer t.waited()
@@ -100,6 +100,26 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	}
 	in.Request.To = transaction.TreeOf(tree)
 	return t.i.transact(ctx, in.Request)
+}
+
+// isOff reports whether updates are off. It remembers a policy of the host all the same, for the day on which somebody enables them.
+func (t *tick) isOff(ctx context.Context) bool {
+	c, err := t.host().Config()
+	if err != nil || c.Spec.Enabled {
+		return false
+	}
+	if p, err := t.i.ownerRules().policy(c); err == nil && c.Spec.ActiveVersion != "" {
+		t.i.ownerRules().rememberSeen(ctx, c, p)
+	}
+	return true
+}
+
+// nothingOpen reports whether a host on which updates are off has nothing to close. A run of the timer looks for the journal and the
+// notes of stops only. A person may have moved an unreadable journal away, as the message about it says; then the backup alone tells
+// of the transaction, which only a look under the update lock finds.
+func (t *tick) nothingOpen() bool {
+	p := t.i.Machine.Host.Paths
+	return transaction.IsClosed(p) && (t.i.Machine.Scheduled || host.Absent(p.Versions()))
 }
 
 // consider is the part of a tick under the update lock: recover, repair, ask,

@@ -21,7 +21,7 @@ import (
 // the timer's first run: asking systemd for the agent from a unit that is
 // ordered before the agent would wait for itself.
 func (m *Machine) Recover(ctx context.Context, boot bool) error {
-	if isClosed(m.Host.Paths) {
+	if IsClosed(m.Host.Paths) {
 		return nil
 	}
 	if !boot {
@@ -46,7 +46,7 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 // nothing open, or said why; and nobody is waited for, since whoever has the lock recovers
 // first.
 func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
-	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || isClosed(m.Host.Paths) {
+	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || IsClosed(m.Host.Paths) {
 		return nil
 	}
 	agent, err := m.Agent(ctx)

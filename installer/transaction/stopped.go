@@ -57,8 +57,8 @@ func readStop(note string) (ended, enabled string, err error) {
 	return ended, enabled, err
 }
 
-// isClosed reports whether there is nothing to recover.
-func isClosed(p state.Paths) bool { return host.Absent(p.Journal()) && nothingStopped(p) }
+// IsClosed reports whether nothing tells of something to recover: no journal, and no note.
+func IsClosed(p state.Paths) bool { return host.Absent(p.Journal()) && nothingStopped(p) }
 
 // nothingStopped reports whether no note tells of a stop, nor of units that went down with the agent.
 func nothingStopped(p state.Paths) bool {
