@@ -70,41 +70,71 @@ func down(ctx context.Context, by asker, units []string) (down []string, err err
 // the agent. What does not start is said, and stops nothing else. After a boot systemd
 // has started what is enabled. Units that systemd cannot be asked about stay noted: the next run starts them.
 func (t *transaction) startDependents(ctx context.Context) {
-	if !t.bootedSince(ctx) {
-		since, err := wentDown(ctx, t.m, t.agent)
-		t.m.warn(err, mayBeDown)
-		if err := startDown(ctx, t.m, t.agent, union(t.j.Agent.Dependents, since)); err != nil {
-			t.m.warn(err, mayBeDown)
-			return
-		}
+	if t.bootedSince(ctx) {
+		t.m.warn(forgetWentDown(t.m), againStarted)
+		return
 	}
-	t.m.warn(forgetWentDown(t.m), "units that somebody stops may be started again")
+	since, err := wentDown(ctx, t.m, t.agent)
+	t.m.warn(err, mayBeDown)
+	t.m.warn(startUnits(ctx, t.m, t.agent, union(t.j.Agent.Dependents, since)), mayBeDown)
 }
 
-const mayBeDown = "units that depend on the agent may be down"
+const (
+	mayBeDown    = "units that depend on the agent may be down"
+	againStarted = "units that somebody stops may be started again"
+)
 
-// startWentDown is startDependents for a transaction of which the note is left. To start a unit may start the agent, so
-// units stay down with an agent that somebody stopped, and wait for one that fails.
+// startWentDown is startDependents for a transaction of which the note is left.
 func startWentDown(ctx context.Context, m *Machine, agent Agent) error {
 	units, err := wentDown(ctx, m, agent)
 	if err != nil {
 		m.warn(err, mayBeDown)
 		return nil
 	}
+	if err := startUnits(ctx, m, agent, units); err != nil {
+		return failure.Unchanged("start the units that went down with the agent: %w", err).
+			To("see `systemctl status %s`; each run tries again", strings.Join(units, " "))
+	}
+	return nil
+}
+
+// startUnits starts units that went down with the agent, if the agent runs. To start a unit may start the agent, unproven and unwatched,
+// so units stay down with an agent that somebody stopped, and wait for one that fails, or that is down by a stop of ours: a run that
+// finds the agent running starts what is noted.
+func startUnits(ctx context.Context, m *Machine, agent Agent, units []string) error {
+	if len(units) == 0 {
+		m.warn(forgetWentDown(m), againStarted)
+		return nil
+	}
 	sight, err := agent.Look(ctx)
 	if err != nil {
 		return err
 	}
-	if sight.Running() {
+	switch {
+	case sight.Running():
 		if err := startDown(ctx, m, agent, units); err != nil {
-			return failure.Unchanged("start the units that went down with the agent: %w", err).
-				To("see `systemctl status %s`; each run tries again", strings.Join(units, " "))
+			return err
 		}
-	} else if sight.State != state.AgentStopped && len(units) > 0 {
-		m.Host.Log.Warn("units that went down with the agent are started once the agent runs", "units", strings.Join(units, ", "))
-		return nil
+	case sight.State == state.AgentStopped && !isStopOfOurs(m, sight):
+		m.Host.Log.Info("units that went down with the agent stay down, for somebody stopped the agent", "units", strings.Join(units, ", "))
+	default:
+		return leaveDown(ctx, m, agent, units)
 	}
-	return forgetWentDown(m)
+	m.warn(forgetWentDown(m), againStarted)
+	return nil
+}
+
+// leaveDown leaves units that are down to the run that finds the agent running.
+func leaveDown(ctx context.Context, m *Machine, agent Agent, units []string) error {
+	gone, err := down(ctx, agent, units)
+	if err != nil {
+		return err
+	}
+	if len(gone) > 0 {
+		addWentDown(ctx, m, agent, gone)
+		m.Host.Log.Warn("units that went down with the agent are started once the agent runs", "units", strings.Join(gone, ", "))
+	}
+	return nil
 }
 
 // startDown starts those of some units that are down, and says which do not start. An error says that systemd could not be asked.

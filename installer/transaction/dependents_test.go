@@ -2,9 +2,12 @@ package transaction
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
+	"teleport-update/health"
+	"teleport-update/installer/host"
 	"teleport-update/systemd"
 )
 
@@ -38,5 +41,96 @@ func TestWhatGoesDownWithTheAgentIsFoundHoweverFar(t *testing.T) {
 	got, err := goesDown(t.Context(), all, systemd.Ties{Dependents: direct})
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+}
+
+// requiring gives the host a unit with Requires= on the agent: a start of the unit starts the agent, and fails without it.
+func (m *model) requiring() *model {
+	m.ties.Dependents = []string{"app.service"}
+	m.others = map[string]bool{"app.service": true}
+	m.at("start other", func() error {
+		if m.main == nil {
+			must(m.t, m.startUnit())
+		}
+		if m.main == nil {
+			return errors.New("the job's result is \"dependency\"")
+		}
+		return nil
+	})
+	return m
+}
+
+// also has somebody act once before a call, beside what is there.
+func (m *model) also(before string, act func() error) {
+	others, done := m.before, false
+	m.before = func(call string) error {
+		if call == before && !done {
+			done = true
+			if err := act(); err != nil {
+				return err
+			}
+		}
+		return others(call)
+	}
+}
+
+// A start of a unit that needs the agent starts the agent, whoever stopped that. Units stay down with an agent that a person stopped in
+// the middle of a change, and so does the agent.
+func TestAnAgentThatAPersonStopsIsNotStartedByAUnitThatNeedsIt(t *testing.T) {
+	stopped := &health.UnhealthyError{Unit: "teleport.service", Reason: "was stopped", Stopped: true}
+	for name, tc := range map[string]struct {
+		at   string
+		ends error // what the call ends with
+	}{
+		"before the watch, and the version is committed": {"daemon-reload", nil},
+		"in the watch, and the version is undone":        {"prove", stopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := upgrade(t, twoHolds).requiring()
+			m.also(tc.at, func() error { m.stopUnit(); return tc.ends })
+			err := m.do(Update)
+			if m.main != nil || m.others["app.service"] {
+				t.Errorf("%v after %q: the agent runs, or the units are %v", err, m.calls, m.others)
+			}
+			if _, _ = m.tick(); m.main != nil || m.others["app.service"] || !nothingStopped(m.Host.Paths) {
+				t.Errorf("the next run: the agent runs, the units are %v, or a note stays", m.others)
+			}
+		})
+	}
+}
+
+// Neither version starts, and units that need the agent fail with it: once a person has put the agent right, they are started.
+func TestUnitsOfAFailingAgentAreStartedOnceItRuns(t *testing.T) {
+	m := newModel(t, "1.0.0", "0.9.0", map[string]behaviour{"1.0.0": one, "0.9.0": {schema: 1, fate: dies}})
+	m.left("0.9.0")
+	m.requiring()
+	m.after = func(call string) error {
+		if call == "stop" {
+			m.versions["1.0.0"] = behaviour{schema: 1, fate: dies}
+		}
+		return nil
+	}
+	m.do(Downgrade)
+	m.after = nil
+	for range 3 {
+		if err, _ := m.tick(); m.main != nil || m.others["app.service"] || host.Exists(m.Host.Paths.Journal()) {
+			t.Fatalf("%v: the agent runs: %v, the units are %v, or the journal stays", err, m.main != nil, m.others)
+		}
+	}
+	m.versions["1.0.0"] = one
+	m.resetFailed()
+	must(t, m.startUnit())
+	if err, _ := m.tick(); err != nil || !m.others["app.service"] || !nothingStopped(m.Host.Paths) {
+		t.Errorf("%v: the units are %v, or a note stays", err, m.others)
+	}
+}
+
+// An agent that is down by a stop of ours is no person's wish: its units wait for it.
+func TestUnitsOfAnAgentThatWeStoppedAreNotForgotten(t *testing.T) {
+	m := upgrade(t, twoHolds).requiring()
+	must(t, noting{m, m.Machine}.Stop(t.Context(), inOrder))
+	must(t, startWentDown(t.Context(), m.Machine, m))
+	if m.main != nil || m.others["app.service"] || host.Absent(m.Host.Paths.WentDown()) {
+		t.Errorf("the agent runs: %v, the units are %v, or their note is gone", m.main != nil, m.others)
 	}
 }

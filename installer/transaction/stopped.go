@@ -57,6 +57,12 @@ func readStop(note string) (ended, enabled string, err error) {
 	return ended, enabled, err
 }
 
+// isStopOfOurs reports whether an agent is down by the stop of which there is a note: it was not started since.
+func isStopOfOurs(m *Machine, sight Sight) bool {
+	ended, _, err := readStop(m.Host.Paths.Stopped())
+	return err == nil && ended != "" && ended == sight.InvocationID && !sight.started()
+}
+
 // IsClosed reports whether nothing tells of something to recover: no journal, and no note.
 func IsClosed(p state.Paths) bool { return host.Absent(p.Journal()) && nothingStopped(p) }
 
