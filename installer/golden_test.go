@@ -442,8 +442,6 @@ func (s seen) Blockers(_ context.Context, agent transaction.Sight) ([]string, er
 
 func (s seen) ActiveOf(_ context.Context, units []string) ([]string, error) { return units, nil }
 
-func (s seen) StartOther(context.Context, string) error { return nil }
-
 func (s seen) Unit(_ context.Context, name string) (systemd.Unit, error) {
 	if s.blind != nil || s.sight.State == state.AgentUnknown {
 		return systemd.Unit{}, s.blind

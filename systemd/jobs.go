@@ -56,17 +56,32 @@ const ResultUnfinished = "unfinished"
 // One that crashed, and that systemd is about to start again, is restarted: a start would wait until systemd
 // does so, which is never if a stop was asked for meanwhile and taken back.
 func (c *Conn) Start(ctx context.Context, unit string) error {
-	if err := c.ResetFailed(ctx, unit); err != nil {
-		return err
-	}
-	u, err := c.Unit(ctx, unit)
+	wait, err := c.QueueStart(ctx, unit)
 	if err != nil {
 		return err
 	}
-	if strings.HasPrefix(u.SubState, "auto-restart") {
-		return c.runJob(ctx, VerbRestart, unit)
+	return wait(ctx)
+}
+
+// QueueStart is Start up to the moment at which systemd has the job; wait waits for that. Who starts several units has systemd begin
+// them all before the first one is waited for.
+func (c *Conn) QueueStart(ctx context.Context, unit string) (wait func(context.Context) error, err error) {
+	if err := c.ResetFailed(ctx, unit); err != nil {
+		return nil, err
 	}
-	return c.runJob(ctx, VerbStart, unit)
+	u, err := c.Unit(ctx, unit)
+	if err != nil {
+		return nil, err
+	}
+	verb := VerbStart
+	if strings.HasPrefix(u.SubState, "auto-restart") {
+		verb = VerbRestart
+	}
+	job, err := c.QueueJob(ctx, verb, unit)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return c.WaitJob(ctx, job, JobLimit(u)) }, nil
 }
 
 // Stop stops a unit and waits for the job; one that does not run is fine. A

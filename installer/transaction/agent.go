@@ -55,8 +55,8 @@ type surroundings interface {
 	Blockers(ctx context.Context, s Sight) ([]string, error)
 	// ActiveOf returns which of some units are active.
 	ActiveOf(ctx context.Context, units []string) ([]string, error)
-	// StartOther starts another unit than the agent's.
-	StartOther(ctx context.Context, unit string) error
+	// QueueOther has systemd begin the start of another unit than the agent's; wait waits for its end.
+	QueueOther(ctx context.Context, unit string) (wait func(context.Context) error, err error)
 }
 
 // changer changes what is to run.
@@ -236,8 +236,8 @@ func (a *realAgent) Blockers(ctx context.Context, s Sight) ([]string, error) {
 	return a.Conn.Blockers(ctx, s.Unit)
 }
 
-func (a *realAgent) StartOther(ctx context.Context, unit string) error {
-	return a.Conn.Start(ctx, unit)
+func (a *realAgent) QueueOther(ctx context.Context, unit string) (func(context.Context) error, error) {
+	return a.Conn.QueueStart(ctx, unit)
 }
 
 func (a *realAgent) Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error) {
@@ -257,7 +257,6 @@ type noAgent struct{ why error }
 func (noAgent) Close()                                                 {}
 func (noAgent) RemoveEnded(context.Context)                            {}
 func (u noAgent) Blockers(context.Context, Sight) ([]string, error)    { return nil, u.why }
-func (u noAgent) StartOther(context.Context, string) error             { return u.why }
 func (u noAgent) ActiveOf(context.Context, []string) ([]string, error) { return nil, u.why }
 func (u noAgent) Look(context.Context) (Sight, error)                  { return Sight{}, u.why }
 func (u noAgent) Unit(context.Context, string) (systemd.Unit, error)   { return systemd.Unit{}, u.why }
@@ -272,6 +271,9 @@ func (u noAgent) StartTimer(context.Context, string, bool) error       { return 
 func (u noAgent) StopTimer(context.Context, string) error              { return u.why }
 func (u noAgent) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
 	return health.Outcome{}, u.why
+}
+func (u noAgent) QueueOther(context.Context, string) (func(context.Context) error, error) {
+	return func(context.Context) error { return u.why }, u.why
 }
 func (u noAgent) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, u.why

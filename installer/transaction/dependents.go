@@ -110,11 +110,16 @@ func startUnits(ctx context.Context, m *Machine, agent Agent, units []string) er
 	if err != nil {
 		return err
 	}
-	switch {
-	case sight.Running():
-		if err := startDown(ctx, m, agent, units); err != nil {
+	if sight.Running() {
+		if units, err = startDown(ctx, m, agent, units); err != nil {
 			return err
 		}
+		if sight, err = agent.Look(ctx); err != nil { // it may have died meanwhile, and units with it
+			return err
+		}
+	}
+	switch {
+	case sight.Running(), len(units) == 0:
 	case sight.State == state.AgentStopped && !isStopOfOurs(m, sight):
 		m.Host.Log.Info("units that went down with the agent stay down, for somebody stopped the agent", "units", strings.Join(units, ", "))
 	default:
@@ -124,32 +129,51 @@ func startUnits(ctx context.Context, m *Machine, agent Agent, units []string) er
 	return nil
 }
 
-// leaveDown leaves units that are down to the run that finds the agent running.
+// leaveDown leaves units that are down to the run that finds the agent running. Those that are up are nobody's to start later.
 func leaveDown(ctx context.Context, m *Machine, agent Agent, units []string) error {
 	gone, err := down(ctx, agent, units)
 	if err != nil {
 		return err
 	}
-	if len(gone) > 0 {
-		addWentDown(ctx, m, agent, gone)
-		m.Host.Log.Warn("units that went down with the agent are started once the agent runs", "units", strings.Join(gone, ", "))
+	if len(gone) == 0 {
+		return forgetWentDown(m)
 	}
+	writeWentDown(ctx, m, agent, gone)
+	m.Host.Log.Warn("units that went down with the agent are started once the agent runs", "units", strings.Join(gone, ", "))
 	return nil
 }
 
-// startDown starts those of some units that are down, and says which do not start. An error says that systemd could not be asked.
-func startDown(ctx context.Context, m *Machine, agent Agent, units []string) error {
+// startDown starts those of some units that are down, and returns those that do not start, which it says. An error says that systemd
+// could not be asked. systemd has the jobs of all units before one is waited for: a unit that takes its time keeps no other one down.
+func startDown(ctx context.Context, m *Machine, agent Agent, units []string) (still []string, err error) {
 	gone, err := down(ctx, agent, units)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, dependentsPatience)
+	within, cancel := context.WithTimeout(ctx, dependentsPatience)
 	defer cancel()
+	ended := map[string]error{}
+	var waits []func()
 	for _, unit := range gone {
 		m.Host.Log.Info("starting a unit that went down with the agent", "unit", unit)
-		m.warn(agent.StartOther(ctx, unit), "a unit that went down with the agent did not start again", "unit", unit)
+		wait, err := agent.QueueOther(within, unit)
+		if err != nil {
+			ended[unit] = err
+			continue
+		}
+		waits = append(waits, func() { ended[unit] = wait(within) })
 	}
-	return nil
+	for _, wait := range waits {
+		wait()
+	}
+	// Once the time is over, a wait may end with that although its unit is up.
+	if still, err = down(ctx, agent, gone); err != nil {
+		return nil, err
+	}
+	for _, unit := range still {
+		m.warn(ended[unit], "a unit that went down with the agent did not start again", "unit", unit)
+	}
+	return still, nil
 }
 
 // describeDown adds to the last outcome which dependents are down.

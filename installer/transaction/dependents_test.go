@@ -3,8 +3,12 @@ package transaction
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"teleport-update/health"
 	"teleport-update/installer/host"
@@ -63,6 +67,9 @@ func (m *model) requiring() *model {
 // also has somebody act once before a call, beside what is there.
 func (m *model) also(before string, act func() error) {
 	others, done := m.before, false
+	if others == nil {
+		others = func(string) error { return nil }
+	}
 	m.before = func(call string) error {
 		if call == before && !done {
 			done = true
@@ -132,5 +139,84 @@ func TestUnitsOfAnAgentThatWeStoppedAreNotForgotten(t *testing.T) {
 	must(t, startWentDown(t.Context(), m.Machine, m))
 	if m.main != nil || m.others["app.service"] || host.Absent(m.Host.Paths.WentDown()) {
 		t.Errorf("the agent runs: %v, the units are %v, or their note is gone", m.main != nil, m.others)
+	}
+}
+
+// units are other units than the agent's, each of which takes its time to start, or fails.
+type units struct {
+	Agent
+	takes map[string]time.Duration
+	fails map[string]bool
+	began map[string]time.Time
+}
+
+func (u *units) Unit(_ context.Context, name string) (systemd.Unit, error) {
+	up := systemd.Unit{Name: name, ActiveState: "inactive"}
+	began, asked := u.began[name]
+	if asked && !u.fails[name] {
+		up.ActiveState = "activating"
+		if time.Since(began) >= u.takes[name] {
+			up.ActiveState = "active"
+		}
+	}
+	return up, nil
+}
+
+// QueueOther fails with a context that has ended, as systemd.Conn does.
+func (u *units) QueueOther(ctx context.Context, name string) (func(context.Context) error, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	u.began[name] = time.Now()
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(u.takes[name]):
+			if u.fails[name] {
+				return errors.New("the job's result is \"failed\"")
+			}
+			return nil
+		}
+	}, nil
+}
+
+// A unit that takes long to start keeps no other unit down, wherever it stands among them.
+func TestAUnitThatStartsSlowlyKeepsNoOtherDown(t *testing.T) {
+	for _, order := range []string{"slow quick fails", "quick slow fails", "fails quick slow"} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			m := &Machine{Host: &host.Host{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+			u := &units{takes: map[string]time.Duration{"slow": 3 * time.Minute, "quick": time.Second}, fails: map[string]bool{"fails": true},
+				began: map[string]time.Time{}}
+			before := time.Now()
+			still, err := startDown(t.Context(), m, u, strings.Fields(order))
+			if took := time.Since(before); err != nil || !slices.Equal(still, []string{"fails"}) || took != dependentsPatience {
+				t.Errorf("%s: %v after %s; %q are down", order, err, took, still)
+			}
+			if len(u.began) != 3 || strings.Count(log.String(), "did not start again") != 1 {
+				t.Errorf("%s: systemd was asked for %v, and it is said\n%s", order, u.began, log.String())
+			}
+		})
+	}
+}
+
+// An agent that dies while its units start takes them down again: those that are down by then are noted, and no others.
+func TestUnitsOfAnAgentThatDiesMeanwhileAreStartedOnceItRuns(t *testing.T) {
+	m := upgrade(t, twoHolds).dependentOn()
+	m.ties.Dependents = append(m.ties.Dependents, "apart.service")
+	m.others["apart.service"] = true
+	must(t, noting{m, m.Machine}.Stop(t.Context(), inOrder))
+	must(t, m.startUnit())
+	m.also("start other", func() error { m.dies(); return errors.New("the job's result is \"dependency\"") })
+	m.tick()
+	if m.others["app.service"] || host.Absent(m.Host.Paths.WentDown()) {
+		t.Fatalf("the units are %v, or their note is gone", m.others)
+	}
+	m.others["apart.service"] = false // by somebody
+	m.dropHooks()
+	must(t, m.restartUnit())
+	if err, _ := m.tick(); err != nil || !m.others["app.service"] || m.others["apart.service"] || !nothingStopped(m.Host.Paths) {
+		t.Errorf("%v: the units are %v, or a note stays", err, m.others)
 	}
 }

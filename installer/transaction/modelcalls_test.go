@@ -155,8 +155,9 @@ func (m *model) ActiveOf(_ context.Context, units []string) (active []string, er
 	return active, nil
 }
 
-func (m *model) StartOther(_ context.Context, unit string) error {
-	return m.call("start other", func() error { m.others[unit] = true; return nil })
+func (m *model) QueueOther(_ context.Context, unit string) (wait func(context.Context) error, err error) {
+	err = m.call("start other", func() error { m.others[unit] = true; return nil })
+	return func(context.Context) error { return nil }, err
 }
 
 func (m *model) Unit(_ context.Context, name string) (systemd.Unit, error) {

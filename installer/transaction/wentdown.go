@@ -34,12 +34,20 @@ func wentDown(ctx context.Context, m *Machine, agent looker) ([]string, error) {
 
 // addWentDown adds units to those that went down, and keeps all that are noted.
 func addWentDown(ctx context.Context, m *Machine, agent looker, units []string) {
-	path := m.Host.Paths.WentDown()
-	if path == "" || len(units) == 0 {
+	if len(units) == 0 {
 		return
 	}
 	known, _ := wentDown(ctx, m, agent) // what cannot be read is written again
-	lines := append([]string{m.thisBoot(ctx, agent)}, union(known, units)...)
+	writeWentDown(ctx, m, agent, union(known, units))
+}
+
+// writeWentDown has the note name some units, and no others.
+func writeWentDown(ctx context.Context, m *Machine, agent looker, units []string) {
+	path := m.Host.Paths.WentDown()
+	if path == "" {
+		return
+	}
+	lines := append([]string{m.thisBoot(ctx, agent)}, units...)
 	m.warn(state.WriteForRoot(path, []byte(strings.Join(lines, "\n")+"\n")),
 		"units that depend on the agent may stay down if the journal is lost", "units", strings.Join(units, ", "))
 }
