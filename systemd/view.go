@@ -99,10 +99,15 @@ func (v *View) addProtections(p properties) {
 		for _, path := range kind.paths {
 			v.add(path, kind.name+"="+kind.how, kind.of, false)
 		}
-		if kind.how == "strict" { // those are ProtectHome='s (systemd's namespace.c)
-			for _, path := range homes {
+		if kind.how == "strict" { // those are ProtectHome='s, or the kernel's (systemd's namespace.c)
+			for _, path := range slices.Concat(homes, []string{"/dev", "/proc", "/sys"}) {
 				v.add(path, "", Writing, true)
 			}
+		}
+	}
+	if property[bool](p, "PrivateTmp") {
+		for _, path := range []string{"/tmp", "/var/tmp"} {
+			v.add(path, "PrivateTmp=yes", Writing, true)
 		}
 	}
 }

@@ -41,6 +41,12 @@ func TestWhatAUnitDoesNotSee(t *testing.T) {
 	if got := home.Denies("/home/agent/data", Seeing); got != "ProtectHome=tmpfs" {
 		t.Errorf("a folder of homes: %q", got)
 	}
+	for path, denied := range map[string]string{"/run": "ProtectSystem=strict", "/dev/shm": "", "/tmp": "", "/var/tmp/x": "", "/root": ""} {
+		strict := parseTies(variants(map[string]any{"ProtectSystem": "strict", "PrivateTmp": true})).View
+		if got := strict.Denies(path, Writing); got != denied {
+			t.Errorf("%s of a protected system: %q; want %q", path, got, denied)
+		}
+	}
 	const data = "/var/lib/teleport/proc"
 	for name, tc := range map[string]struct {
 		properties map[string]any

@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -33,25 +34,23 @@ func CheckPIDFile(h *Host, u systemd.Unit, tree versions.Tree) error {
 	if setting == "" {
 		return nil
 	}
-	file, makes := now, ""
+	file, makes := now, false
 	if !filepath.IsAbs(now) || keepsFromFolder(u, filepath.Dir(now)) != "" {
-		file, makes = "/run/teleport/teleport.pid", "`RuntimeDirectory=teleport`, `RuntimeDirectoryPreserve=yes`, "
+		file, makes = "/run/teleport/teleport.pid", true
 	}
 	return failure.Unchanged("%s of %s is kept, and the agent could not write the PID file of version %s, %s: it would not start", setting,
-		u.Name, tree.Release.Short(), then).
-		To("name another PID file in a drop-in (`systemctl edit teleport`), under [Service]: %[1]s`PIDFile=%[2]s`, `ExecStart=`, "+
-			"`ExecStart=%[3]s/teleport start … --pid-file=%[2]s` with all other arguments, `ExecReload=`, "+
-			"`ExecReload=/bin/sh -c \"exec pkill -HUP -L -F %[2]s\"`; then run the command again", makes, file, h.Paths.LinkDir).Refused()
+		u.Name, tree.Release.Short(), then).To("%s; then run the command again", ownPIDFile(h, file, makes)).Refused()
 }
 
-// pidFile is the value of --pid-file; empty if there is none.
-func pidFile(all []systemd.Argument) string {
-	for _, a := range all {
-		if a.Name == "--pid-file" {
-			return a.Value
-		}
+// ownPIDFile says how to have the agent write another PID file. makes has systemd make the folder of it.
+func ownPIDFile(h *Host, file string, makes bool) string {
+	folder := ""
+	if makes {
+		folder = "`RuntimeDirectory=teleport`, `RuntimeDirectoryPreserve=yes`, "
 	}
-	return ""
+	return fmt.Sprintf("name another PID file in a drop-in (`systemctl edit teleport`), under [Service]: %[1]s`PIDFile=%[2]s`, `ExecStart=`, "+
+		"`ExecStart=%[3]s/teleport start … --pid-file=%[2]s` with all other arguments, `ExecReload=`, "+
+		"`ExecReload=/bin/sh -c \"exec pkill -HUP -L -F %[2]s\"`", folder, file, h.Paths.LinkDir)
 }
 
 // keepsFromFolder is the setting of a unit that keeps its processes from making files in a folder; empty if none does, or

@@ -76,6 +76,7 @@ type need struct {
 	to   asuser.Right
 	does string // with the file, as a sentence has it
 	give string // the path from which on the agent's user has to have all; empty: nothing has to be its own
+	fix  string // what helps in place of opening the file; empty: that helps
 }
 
 // needsOf are those of an agent. Of a unit that starts a script of somebody's, nobody knows as whom the agent runs.
@@ -90,6 +91,10 @@ func needsOf(h *Host, u systemd.Unit, programs []string) (all []need) {
 	}
 	if places, err := h.AgentPlaces(); err == nil {
 		all = append(all, need{path: places.Config, to: asuser.Read, does: "read", give: places.Config})
+	}
+	if file := namedPIDFile(u); file != "" { // which may be in /run, and that is nobody's to open
+		all = append(all, need{path: filepath.Dir(file), to: asuser.Write | asuser.Execute, does: "make its PID file in",
+			fix: ownPIDFile(h, "/run/teleport/teleport.pid", true)})
 	}
 	database, err := h.Database()
 	if err != nil {
@@ -149,6 +154,8 @@ func startingNow(ctx context.Context, u systemd.Unit, ask AskUnit) systemd.Unit 
 func closedTo(h *Host, u systemd.Unit, account asuser.Account, n need, b *asuser.Barrier) error {
 	advice := fmt.Sprintf("`%s` opens it, and `namei -l %s` shows the way", opens(account, n, b), n.path)
 	switch {
+	case n.fix != "":
+		advice = n.fix
 	case isSameFile(n.give, h.Paths.DataDir):
 		advice = "that folder is the updater's and stays root's: an agent that runs as another user needs a data_dir of its own, which its " +
 			"configuration names, or named before somebody changed it"

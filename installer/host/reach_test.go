@@ -264,3 +264,41 @@ func TestAVersionThatIsClosedToTheAgentsUser(t *testing.T) {
 		}
 	}
 }
+
+// Teleport makes its PID file beside the one that is there, and ends if it cannot. Nobody is told to open /run.
+func TestAPIDFileThatTheAgentsUserCannotMake(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(h *ownedHost)
+		closed bool
+	}{
+		"a folder of root's":        {closed: true},
+		"a folder of its own":       {change: func(h *ownedHost) { h.gives("run") }},
+		"a folder for everybody":    {change: func(h *ownedHost) { h.closes("run", 0o777) }},
+		"a folder that is missing":  {change: func(h *ownedHost) { must(h.t, os.Remove(h.root+"/run")) }},
+		"one that systemd gives":    {change: func(h *ownedHost) { h.unit.Ties.Rights.Given = []string{h.root + "/run"} }},
+		"no PID file":               {change: func(h *ownedHost) { h.unit.Command = h.unit.Command[:2] }},
+		"one that a variable names": {change: func(h *ownedHost) { h.unit.Command[2] = "--pid-file=${RUN}/teleport.pid" }},
+		"one beside the agent":      {change: func(h *ownedHost) { h.unit.Command[2] = "--pid-file=teleport.pid" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newOwnedHost(t)
+			must(t, os.Mkdir(h.root+"/run", 0o755))
+			h.unit.Command = []string{h.unit.ExecStart, "start", "--pid-file=" + h.root + "/run/teleport.pid"}
+			if tc.change != nil {
+				tc.change(h)
+			}
+			why, err := CheckReach(t.Context(), h.Host, h.unit, noUnit)
+			if err != nil || (why != nil) != tc.closed {
+				t.Fatalf("%v, %v; is it closed: %t", why, err, tc.closed)
+			}
+			if why == nil {
+				return
+			}
+			text := why.Error()
+			if !strings.Contains(text, "may not make its PID file in "+h.root+"/run: ") || !strings.Contains(text, "`PIDFile=/run/teleport/teleport.pid`") ||
+				strings.Contains(text, "chmod") {
+				t.Error(text)
+			}
+		})
+	}
+}

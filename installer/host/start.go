@@ -56,6 +56,10 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	switch {
 	case h.unreachable(u, needs) != nil:
 		return h.unreachable(u, needs)
+	case err == nil && checkConfigSeen(u, config) != nil:
+		return checkConfigSeen(u, config)
+	case checkPIDFolder(u) != nil:
+		return checkPIDFolder(u)
 	case len(unmet) > 0:
 		return failure.Refuse("%[1]s would not start again, for its %[2]s does not hold now: `systemctl cat %[1]s` shows where that is set",
 			u.Name, unmet[0])

@@ -242,3 +242,31 @@ func (m *model) sameUnits() {
 	must(m.t, err)
 	must(m.t, os.WriteFile(to.UnitFile(), text, 0o644))
 }
+
+// The agent that runs has the view of its own start; its unit's later settings keep each version from starting.
+func TestAnAgentIsNotStoppedThatWouldNotSeeItsFiles(t *testing.T) {
+	for name, hide := range map[string]func(m *model){
+		"its configuration": func(m *model) {
+			writeFile(m.t, m.Host.Paths.AgentConfig, "teleport: {}")
+			m.ties.View.Veils = []systemd.Veil{{Path: m.Host.Paths.AgentConfig, Setting: "ProtectHome=yes"}}
+		},
+		"its PID file": func(m *model) {
+			m.command = []string{"teleport", "start", "--pid-file=/run/teleport.pid"}
+			m.ties.View.Veils = []systemd.Veil{{Path: "/", Setting: "ProtectSystem=strict", Of: systemd.Writing},
+				{Path: m.Host.Paths.DataDir, Setting: "ReadWritePaths=", Of: systemd.Writing, Lifted: true}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := downgrade(t, holds)
+			hide(m)
+			before := m.main
+			err, _ := m.runs(func() error { return m.transact(t.Context(), m.request(Downgrade)) })
+			if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "would not start again, for Protect") {
+				t.Errorf("it is not refused: %v", err)
+			}
+			if m.main != before {
+				t.Errorf("the agent was stopped; calls %q", m.calls)
+			}
+		})
+	}
+}

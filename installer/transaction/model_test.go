@@ -70,6 +70,7 @@ type model struct {
 	noTimers      bool                    // none can be started
 
 	ties     systemd.Ties
+	command  []string        // of its unit, as systemd tells it
 	crashed  string          // a unit that failed
 	user     string          // User=
 	frozenBy string          // a unit

@@ -57,8 +57,8 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 // sight is what systemd and the host's processes show.
 func (m *model) sight() (s Sight) {
 	s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
-		FragmentPath: m.Host.Paths.Unit(), ExecStart: filepath.Join(m.Host.Paths.LinkDir, "teleport"), Type: "simple", PIDFile: "/run/teleport.pid",
-		CanReload: true, Restart: "on-failure", StopTimeout: m.drains, User: m.user, Ties: m.ties, Frozen: m.frozenBy != "", FrozenBy: m.frozenBy}
+		FragmentPath: m.Host.Paths.Unit(), ExecStart: filepath.Join(m.Host.Paths.LinkDir, "teleport"), Command: m.command, Type: "simple",
+		PIDFile: "/run/teleport.pid", CanReload: true, Restart: "on-failure", StopTimeout: m.drains, User: m.user, Ties: m.ties, Frozen: m.frozenBy != "", FrozenBy: m.frozenBy}
 	if m.unit == "" {
 		s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 	}

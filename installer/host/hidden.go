@@ -1,0 +1,78 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+// checkConfigSeen says which setting of the unit hides the agent's configuration from its next process: Teleport ends
+// without it, or starts with the settings of no configuration. Another file that the unit binds over it may be a configuration as well.
+func checkConfigSeen(u systemd.Unit, config string) error {
+	real, err := filepath.EvalSymlinks(config)
+	if err != nil {
+		return nil // what is missing is another check's
+	}
+	for _, path := range []string{config, real} {
+		setting := u.Ties.View.Denies(path, systemd.Seeing)
+		if setting == "" || strings.HasPrefix(setting, "Bind") {
+			continue
+		}
+		return failure.Refuse("%s would not start again, for %s hides its configuration %s from it: `systemctl cat %[1]s` shows where "+
+			"that is set", u.Name, setting, path)
+	}
+	return nil
+}
+
+// checkPIDFolder says which setting of the unit keeps its next process from making its PID file: Teleport ends then. A folder that is
+// missing may be one that systemd makes.
+func checkPIDFolder(u systemd.Unit) error {
+	file := namedPIDFile(u)
+	if file == "" {
+		return nil
+	}
+	dir := filepath.Dir(file)
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return nil
+	}
+	setting := u.Ties.View.Denies(real, systemd.Writing)
+	switch {
+	case setting == "":
+		return nil
+	case strings.HasPrefix(setting, "TemporaryFileSystem="), strings.HasPrefix(setting, "BindPaths="):
+		return nil // the process has another folder there, in which it may write
+	}
+	fix := ""
+	if u.Ties.View.Denies(real, systemd.Seeing) == "" {
+		fix = fmt.Sprintf("; `ReadWritePaths=%s` in a drop-in (`systemctl edit %s`) gives it the folder", dir, u.Name)
+	}
+	return failure.Refuse("%[1]s would not start again, for %[2]s keeps it from making its PID file %[3]s: `systemctl cat %[1]s` shows "+
+		"where that is set%[4]s", u.Name, setting, file, fix)
+}
+
+// pidFile is the value of --pid-file; empty if there is none.
+func pidFile(all []systemd.Argument) string {
+	for _, a := range all {
+		if a.Name == "--pid-file" {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// namedPIDFile is the PID file that the next process of a unit makes; empty if there is none, or nobody but systemd can tell.
+func namedPIDFile(u systemd.Unit) string {
+	file := pidFile(systemd.Arguments(u.Command))
+	if !filepath.IsAbs(file) || strings.Contains(file, "$") {
+		return ""
+	}
+	return file
+}
