@@ -11,8 +11,12 @@ import (
 
 // crashed judges an agent by what the last run of the timer saw of it: whether it
 // crashes again and again. Of one that did so already one more restart is enough: this
-// run may have looked between two crashes.
+// run may have looked between two crashes. The restarts since a run that found the host to be the cause may
+// all be the host's.
 func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, already bool) bool {
+	if s != state.AgentRunning {
+		return s == state.AgentFailing
+	}
 	fresh, loop := u.NRestarts, uint32(decision.RestartsOfALoop)
 	if before != nil && before.Restarts <= u.NRestarts { // else somebody started it since
 		fresh -= before.Restarts
@@ -20,7 +24,22 @@ func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, alread
 			loop = 1
 		}
 	}
-	return s == state.AgentFailing || s == state.AgentRunning && fresh >= loop
+	ofHost := before != nil && before.OfHost
+	return fresh >= loop && !ofHost
+}
+
+// hostKeepsDown says what of the host's keeps the agent of a unit from running; empty if nothing shows. It speaks against no version:
+// another one would not start, either, or would after its database was given up for nothing.
+func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
+	if u.NeverBegan() {
+		return "systemd began no process of it"
+	}
+	for _, look := range []func(context.Context) (why, err error){t.host().NextStart, t.host().Needs} {
+		if why, err := look(ctx); err == nil && why != nil {
+			return why.Error()
+		}
+	}
+	return ""
 }
 
 // givenUp reports whether systemd started an agent again and again, and then no more: it

@@ -233,6 +233,13 @@ func (t *tick) observe(ctx context.Context) {
 	unstable := m.Unstable != nil && m.Unstable.Release == active
 	loops := crashed(sight.Unit, sight.State, m.Agent, unstable)
 	m.Agent = &state.AgentSeen{Version: active.Version, Restarts: sight.NRestarts}
+	if loops {
+		if why := t.hostKeepsDown(ctx, sight.Unit); why != "" {
+			m.Agent.OfHost, m.Unstable = true, nil
+			t.i.Machine.Host.Log.Warn("the agent does not come up, and not because of its version", "version", active.Short(), "error", why)
+			return
+		}
+	}
 	if !loops {
 		runs, healthy := t.healthy(c, sight)
 		if !runs || healthy {

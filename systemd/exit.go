@@ -78,7 +78,7 @@ func (u Unit) NeverBegan() bool {
 // failedBefore reports whether the last start failed and had no main process: systemd forgets how the one before ended.
 func (u Unit) failedBefore() bool {
 	failed := u.ActiveState == "failed" || strings.HasPrefix(u.SubState, "auto-restart")
-	by := slices.Contains([]string{"exit-code", "signal", "core-dump", "timeout"}, u.Result)
+	by := slices.Contains([]string{"exit-code", "signal", "core-dump", "timeout", "resources"}, u.Result)
 	return failed && by && u.MainPID == 0 && u.Exit == (ExitStatus{})
 }
 

@@ -20,8 +20,15 @@ func Crashes(u *state.Unstable, then string) string {
 // LookAtJournal says where the agent tells what is wrong with it.
 const LookAtJournal = "`journalctl -u teleport` says why"
 
-// backTo advises a rollback if there is a version to go back to and nothing refuses it, and says where to look.
+// backTo advises a rollback if there is a version to go back to and nothing refuses it, and says where to look. If the host keeps
+// the agent from starting, no version is the cause, and a rollback would give up the database of this one for nothing.
 func (h *facts) backTo() string {
+	if why := h.against(ofHost); why != "" {
+		return "put right what keeps it from starting, whatever its version: " + why
+	}
+	if h.agent.NeverBegan() {
+		return "systemd begins no process of it, which is not because of its version: " + LookAtJournal
+	}
 	previous, refused := h.previous()
 	switch {
 	case refused != "":

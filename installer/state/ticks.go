@@ -112,6 +112,8 @@ func (f *Failing) Waits(now time.Time) bool {
 type AgentSeen struct {
 	Version  string `json:"version"`
 	Restarts uint32 `json:"restarts"` // by systemd itself, since somebody started it
+	// OfHost: it did not come up, and the host was the cause: of its restarts none speaks against the version.
+	OfHost bool `json:"of_host,omitempty"`
 }
 
 // Unstable is a version that crashes again and again after it was proven.
