@@ -42,6 +42,9 @@ type Installer struct {
 	// Processes is where the kernel tells of them.
 	Processes procfs.FS
 
+	// Boot is where it is written what systemd mounts at boot.
+	Boot survey.Boot
+
 	// Up is for how long the host has been up, also while it slept; nil: nobody knows.
 	Up func() time.Duration
 

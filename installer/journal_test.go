@@ -12,6 +12,7 @@ import (
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/internal/failure"
 )
 
@@ -24,7 +25,8 @@ func testInstaller(t *testing.T) *Installer {
 		UnitDir:     filepath.Join(root, "units"),
 		AgentConfig: filepath.Join(root, "teleport.yaml"),
 	}, slog.New(slog.DiscardHandler))
-	i.Up = nil // a test's clock is set again and again, and no boot lies between
+	i.Boot = survey.Boot{} // that of a container, if the test runs in one, is not the test's
+	i.Up = nil             // a test's clock is set again and again, and no boot lies between
 	return i
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/selinux"
@@ -36,6 +37,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		BuildVersion: ownVersion(),
 		MachineID:    report.MachineID,
 		Processes:    procfs.Host(),
+		Boot:         survey.HostBoot(),
 		Up:           up,
 		Started:      time.Now(),
 		HookLimit:    hookLimit,

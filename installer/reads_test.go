@@ -166,7 +166,7 @@ func TestARunWithNothingToDoAsksForNoOtherUnits(t *testing.T) {
 // it would be missed at boot, and enable refuses it.
 func needsEarlyFolder(t *testing.T, w *world) {
 	t.Helper()
-	if mount, err := survey.LateMount(w.Processes.MountAt, w.Machine.Host.Paths.UnitDir); err == nil && mount != "" {
+	if mount, err := survey.LateMount(w.Processes.MountAt, w.Boot, w.Machine.Host.Paths.UnitDir); err == nil && mount != "" {
 		t.Skipf("%s is mounted after systemd has read its units", mount)
 	}
 }

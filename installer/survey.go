@@ -29,7 +29,7 @@ func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
 		Patience:   patience,
 		StateFiles: stateFiles{i}, Place: look, Configuration: host.ConfigurationOn(look),
 		Updater: updater{i, look}, Fits: consistency{i}, Store: i.Machine.Host.Store,
-		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
+		Processes: i.Processes, Boot: i.Boot, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 		Reach: func(ctx context.Context, u systemd.Unit, ask host.AskUnit) (why, err error) {
 			return host.CheckReach(ctx, look, u, ask)

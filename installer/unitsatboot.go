@@ -14,11 +14,11 @@ import (
 // UnitsAtBoot is the folder of units for enable: the usual one, or systemd's own if the usual one is
 // mounted only after systemd has read its units. A host that has its units in the usual one has them
 // moved, see unitsToMove. What cannot be seen is for the checks of enable to say.
-func UnitsAtBoot(p state.Paths, mountAt func(path string) (string, error)) string {
+func UnitsAtBoot(p state.Paths, mountAt func(path string) (string, error), boot survey.Boot) string {
 	if p.UnitDir != layout.UnitDir {
 		return p.UnitDir
 	}
-	if late, err := survey.LateMount(mountAt, p.UnitDir); err != nil || late == "" {
+	if late, err := survey.LateMount(mountAt, boot, p.UnitDir); err != nil || late == "" {
 		return p.UnitDir
 	}
 	return layout.ConfigDir
@@ -27,7 +27,7 @@ func UnitsAtBoot(p state.Paths, mountAt func(path string) (string, error)) strin
 // checkUnitsAtBoot refuses a folder for units that is mounted only after systemd has read its
 // units: green today, and no agent after the next boot.
 func (i *Installer) checkUnitsAtBoot(dir string) error {
-	mount, err := survey.LateMount(i.Processes.MountAt, dir)
+	mount, err := survey.LateMount(i.Processes.MountAt, i.Boot, dir)
 	if err != nil || mount == "" {
 		return err
 	}

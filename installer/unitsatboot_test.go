@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
@@ -43,6 +44,7 @@ func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mount, units, active string
 		failed               error
+		boot                 survey.Boot
 		want                 string
 	}{
 		"all on one file system":       {mount: "/", units: layout.UnitDir, want: layout.UnitDir},
@@ -51,6 +53,7 @@ func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 		"/usr/local leads into /var":   {mount: "/var", units: layout.UnitDir, want: layout.ConfigDir},
 		"a host with a version":        {mount: "/usr/local", units: layout.UnitDir, active: "1.0.0", want: layout.ConfigDir},
 		"a folder that somebody named": {mount: "/usr/local", units: "/srv/units", want: "/srv/units"},
+		"a volume of a container's":    {mount: "/usr/local", units: layout.UnitDir, boot: survey.Boot{Containers: []string{"/proc/self"}}, want: layout.UnitDir},
 		"mounts that cannot be read":   {failed: fs.ErrPermission, units: layout.UnitDir, want: layout.UnitDir},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +62,7 @@ func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 			c.Spec.ActiveVersion, c.Status.ActiveEdition = tc.active, version.OSS
 			writeFile(t, p.Config(), "")
 			must(t, c.Save(p.Config()))
-			if got := UnitsAtBoot(p, func(string) (string, error) { return tc.mount, tc.failed }); got != tc.want {
+			if got := UnitsAtBoot(p, func(string) (string, error) { return tc.mount, tc.failed }, tc.boot); got != tc.want {
 				t.Errorf("units are in %s; want %s", got, tc.want)
 			}
 		})

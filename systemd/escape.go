@@ -23,3 +23,6 @@ func escapePath(dir string) string {
 	}
 	return b.String()
 }
+
+// MountUnit names the unit that mounts something at a path, which has no links in it.
+func MountUnit(path string) string { return escapePath(path) + ".mount" }

@@ -53,7 +53,7 @@ func mountUnits(files []string) []string {
 	var units []string
 	for _, file := range files {
 		for dir := filepath.Dir(file); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-			units = append(units, escapePath(dir)+".mount")
+			units = append(units, MountUnit(dir))
 		}
 	}
 	slices.Sort(units)

@@ -13,6 +13,7 @@ import (
 	"teleport-update/installer"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
@@ -71,7 +72,7 @@ func placed(c *cli.Context, named state.Paths) state.Paths {
 		}
 	}
 	if c.Command.Name == "enable" && !c.IsSet("unit-dir") && host.Exists("/run/systemd/system") {
-		paths.UnitDir = installer.UnitsAtBoot(paths, procfs.Host().MountAt)
+		paths.UnitDir = installer.UnitsAtBoot(paths, procfs.Host().MountAt, survey.HostBoot())
 	}
 	return paths
 }

@@ -64,11 +64,11 @@ func (s *Survey) lateDropIn(file string) (*LateDropIn, error) {
 // which counts for the drop-ins on its mount only: the command that moves the units leaves the others as they are.
 func (s *Survey) lateFolder(dir string) (*LateDropIn, error) {
 	parent := filepath.Dir(dir)
-	above, err := LateMount(s.from.Processes.MountAt, parent)
+	above, err := s.lateMount(parent)
 	if err != nil {
 		return nil, err
 	}
-	mount, err := LateMount(s.from.Processes.MountAt, dir)
+	mount, err := s.lateMount(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Survey) lateLink(path string) (string, error) {
 		if next == "" {
 			at = target // which may be where one is mounted
 		}
-		mount, err := LateMount(s.from.Processes.MountAt, at)
+		mount, err := s.lateMount(at)
 		if err != nil {
 			return "", err
 		}
@@ -134,4 +134,9 @@ func linkOf(path string) (target string, err error) {
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path)) // else ".." leads elsewhere
 	return filepath.Join(dir, target), err
+}
+
+// lateMount is LateMount of the survey's host.
+func (s *Survey) lateMount(dir string) (string, error) {
+	return LateMount(s.from.Processes.MountAt, s.from.Boot, dir)
 }

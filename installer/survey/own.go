@@ -2,12 +2,19 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
 
@@ -111,7 +118,7 @@ func (l Late) String() string {
 func (s *Survey) Late() ([]Late, error) {
 	return s.boot.get(func() ([]Late, error) {
 		dir := s.from.Paths.UnitDir
-		mount, err := LateMount(s.from.Processes.MountAt, dir)
+		mount, err := LateMount(s.from.Processes.MountAt, s.from.Boot, dir)
 		if err != nil || mount == "" {
 			return nil, err
 		}
@@ -119,14 +126,98 @@ func (s *Survey) Late() ([]Late, error) {
 	})
 }
 
+// Boot says where it is written what systemd mounts when it boots.
+type Boot struct {
+	// Containers are files one of which is there in a container.
+	Containers []string
+	Fstab      string
+	UnitDirs   []string // the ones that rank first come first
+}
+
+// HostBoot is that of this host.
+func HostBoot() Boot {
+	return Boot{
+		// Not /.dockerenv, which is left in an image that a container was exported to.
+		Containers: []string{"/run/systemd/container", "/run/.containerenv"},
+		Fstab:      "/etc/fstab",
+		UnitDirs:   systemd.UnitPath(),
+	}
+}
+
 // LateMount is the mount that has a folder and is not there when systemd reads its units
 // at boot; empty if there is none. / is there, and so are /usr and /etc, where they are
-// mounted at all: an initial RAM disk mounts them. /dev is the kernel's, and systemd mounts it first.
-func LateMount(mountAt func(path string) (string, error), dir string) (string, error) {
+// mounted at all: an initial RAM disk mounts them. /dev is the kernel's, and systemd mounts it first. In a container,
+// what systemd does not mount was mounted before systemd began, by who runs the container (volumes).
+func LateMount(mountAt func(path string) (string, error), boot Boot, dir string) (string, error) {
 	mount, err := mountAt(dir)
-	switch mount {
-	case "/", "/usr", "/dev", filepath.Dir(filepath.Dir(layout.ConfigDir)):
-		return "", err
+	if err != nil {
+		return mount, err
 	}
-	return mount, err
+	switch mount {
+	case "", "/", "/usr", "/dev", filepath.Dir(filepath.Dir(layout.ConfigDir)):
+		return "", nil
+	}
+	contained, err := boot.contained()
+	if err != nil || !contained {
+		return mount, err
+	}
+	mounts, err := boot.mounts(mount)
+	if err != nil || mounts {
+		return mount, err
+	}
+	return "", nil
+}
+
+// contained reports whether this host is a container.
+func (b Boot) contained() (bool, error) {
+	for _, file := range b.Containers {
+		_, err := os.Stat(file)
+		if err == nil || !missing(err) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// mounts reports whether systemd has something to mount at a path, by fstab(5) or a unit.
+func (b Boot) mounts(path string) (bool, error) {
+	if b.Fstab != "" {
+		text, err := os.ReadFile(b.Fstab)
+		if err != nil && !missing(err) {
+			return false, err
+		}
+		if slices.Contains(mountPoints(string(text)), path) {
+			return true, nil
+		}
+	}
+	for _, dir := range b.UnitDirs {
+		info, err := os.Stat(filepath.Join(dir, systemd.MountUnit(path)))
+		if missing(err) {
+			continue
+		}
+		// A mask is no file with content, and counts before the units of lower folders.
+		return err == nil && info.Mode().IsRegular() && info.Size() > 0, err
+	}
+	return false, nil
+}
+
+// mountPoints are the paths at which an fstab has file systems, without links. One that is mounted only by hand is among them: it is
+// not there at boot, either.
+func mountPoints(fstab string) (all []string) {
+	for line := range strings.Lines(fstab) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") || !filepath.IsAbs(fields[1]) {
+			continue
+		}
+		path := filepath.Clean(procfs.Unescaped(fields[1]))
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		all = append(all, path)
+	}
+	return all
 }

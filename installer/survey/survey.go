@@ -91,6 +91,7 @@ type Sources struct {
 	Fits          Consistency
 	Store         *versions.Store
 	Processes     procfs.FS
+	Boot          Boot
 	Paths         state.Paths
 	Now           func() time.Time
 	// Patience is for how long systemd is waited for at each question; zero is as long as the context says.

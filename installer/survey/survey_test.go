@@ -264,7 +264,7 @@ func TestAFolderOfUnitsIsThereAtBootOrNot(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(proc.Proc, "self", "mountinfo"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := LateMount(proc.MountAt, tc.units); err != nil || got != tc.want {
+		if got, err := LateMount(proc.MountAt, Boot{Containers: []string{filepath.Join(dir, "none")}}, tc.units); err != nil || got != tc.want {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, tc.want)
 		}
 	}

@@ -38,6 +38,9 @@ func (f FS) MountOf(file *os.File) (string, error) {
 // unescaped undoes what the kernel does to paths in its table of mounts (proc(5)).
 var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
+// Unescaped is a path of the kernel's table of mounts, or of an fstab(5), as it is.
+func Unescaped(path string) string { return unescaped.Replace(path) }
+
 // MountAt returns where the file system is mounted on which a path is; of a path that is
 // not there, the nearest folder above it counts. Links are followed.
 func (f FS) MountAt(path string) (string, error) {
