@@ -113,7 +113,7 @@ func mayBeStopped(h *facts) string {
 func unitLeadsToVersion(h *facts) string {
 	why, err := h.Starts(h)
 	if failure.Is[*host.UnresolvedError](why) {
-		return "" // it keeps no agent from starting
+		return "" // systemd resolves it when it starts the agent
 	}
 	return found(why, err)
 }
@@ -145,7 +145,7 @@ func isConfigured(h *facts) string {
 	case !configured:
 		return "it has no configuration"
 	}
-	return ""
+	return found(h.ConfigurationReads(), nil)
 }
 
 // recordsFit does not speak against a start if the database could not be looked at: nothing is known of it then, which the check of

@@ -29,6 +29,16 @@ func (c Configuration) Path() (string, error) {
 	return places.Config, err
 }
 
+// Check says why the agent could not read its configuration; nil if it can, or has none.
+func (c Configuration) Check() error {
+	config, err := c.Path()
+	if err != nil {
+		return err
+	}
+	_, err = ReadAgentSettings(config)
+	return err
+}
+
 // Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does. The agent's unit
 // leads to the configuration that counts, and may name roles. A configuration without the section auth_service says
 // nothing of it: most agents have none. There, only the database of an auth server shows one.

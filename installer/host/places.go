@@ -85,8 +85,8 @@ func (a AgentUnit) ledBy(unit []byte) (now, then Places, err error) {
 	return now, then, nil
 }
 
-// UnresolvedError: nobody but systemd can tell where the agent's unit leads it, or the agent's configuration cannot be read. No
-// version is changed then; it does not keep the agent from starting.
+// UnresolvedError: nobody but systemd can tell where the agent's unit leads it, or a configuration cannot be read that the unit does not
+// name. No version is changed then; it does not keep the agent from starting.
 type UnresolvedError struct{ Err error }
 
 func (e *UnresolvedError) Error() string { return e.Err.Error() }

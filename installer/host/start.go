@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/space"
 	"teleport-update/systemd"
@@ -53,6 +54,10 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 		needs = now
 	}
 	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
+	var broken error
+	if named || config == layout.AgentConfig || slices.Contains(u.Environment, configVariable+"="+config) {
+		broken = checkConfigReads(u.Name, config)
+	}
 	switch {
 	case h.unreachable(u, needs) != nil:
 		return h.unreachable(u, needs)
@@ -72,6 +77,8 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 			u.Name, startup)
 	case named && checkConfigThere(config) != nil:
 		return checkConfigThere(config)
+	case broken != nil:
+		return broken
 	case err != nil:
 		return &failure.RefusedError{Err: &UnresolvedError{err}}
 	case database != "" && now != database:
@@ -106,6 +113,15 @@ func checkConfigThere(config string) error {
 		return failure.Refuse("%s, with which the agent's unit starts it, is missing", config)
 	}
 	return failure.Refuse("%s, with which the agent's unit starts it, cannot be looked at: %w", config, err)
+}
+
+// checkConfigReads refuses a configuration that the agent's next process could not read. The one that runs may have read it before
+// somebody broke it.
+func checkConfigReads(unit, config string) error {
+	if _, err := ReadAgentSettings(config); err != nil {
+		return failure.Refuse("%s would not start again, for its configuration cannot be read: %w: correct the file", unit, err)
+	}
+	return nil
 }
 
 // CheckDatabaseThere says of a process of the agent's that its database is missing, is empty, or is another one, where the next one would

@@ -121,6 +121,12 @@ func (s *Survey) Configured() (bool, error) {
 	})
 }
 
+// ConfigurationReads says why the agent could not read its configuration; nil if it can, or has none.
+func (s *Survey) ConfigurationReads() error {
+	_, err := s.reads.get(func() (struct{}, error) { return struct{}{}, s.from.Configuration.Check() })
+	return err
+}
+
 // Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does.
 func (s *Survey) Servers() (string, error) { return s.servers.get(s.from.Configuration.Servers) }
 

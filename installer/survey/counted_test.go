@@ -72,6 +72,7 @@ func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error {
 func (c counted) AgentUnit() host.AgentUnit          { return host.AgentUnit{} }
 func (c counted) CheckDatabaseThere(int, bool) error { return c.read("database there") }
 func (c counted) Path() (string, error)              { return "/none", c.read("configuration") }
+func (c counted) Check() error                       { return c.read("configuration reads") }
 func (c counted) Servers() (string, error)           { return "", c.read("servers") }
 func (c counted) CheckNeverEnabled() error           { return c.read("never enabled") }
 

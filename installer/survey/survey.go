@@ -51,6 +51,8 @@ type Place interface {
 // Configuration is the agent's, where its unit leads it.
 type Configuration interface {
 	Path() (string, error)
+	// Check says why the agent could not read it; nil if it can, or has none.
+	Check() error
 	// Servers says what shows that this host runs servers of the cluster itself.
 	Servers() (string, error)
 }
@@ -110,6 +112,7 @@ type Survey struct {
 	agent      part[Agent]
 	delay      part[Delay]
 	configured part[bool]
+	reads      part[struct{}] // the agent's configuration
 	servers    part[string]
 	units      map[string]*part[systemd.Unit]
 	version    part[Version]

@@ -38,6 +38,7 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("agent", agent, err)
 	configured, err := s.Configured()
 	add("configuration", configured, err)
+	add("configuration reads", nil, s.ConfigurationReads())
 	servers, err := s.Servers()
 	add("servers", servers, err)
 	delay, err := s.Delay(ctx)
@@ -112,7 +113,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	}
 	s.Close()
 	want := map[string]int{}
-	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "servers", "links", "starts", "next start", "database there",
+	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "configuration reads", "servers", "links", "starts", "next start", "database there",
 		"ended", "pair", "tables", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
 		systemd.StartOfUnits, "reach"} {
 		want[source] = 1
