@@ -163,6 +163,10 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"updater-broken": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			must(t, os.Remove(filepath.Join(i.Machine.Host.Paths.UnitDir, "teleport-update.timer")))
 		}},
+		"other-updater": {c: enabled(nil), answer: wants12, breaks: func(i *Installer) {
+			i.Machine.Host.OthersRoot = filepath.Dir(i.Machine.Host.Paths.DataDir)
+			writeFile(t, filepath.Join(i.Machine.Host.OthersRoot, "/opt/teleport/default/update.yaml"), "version: v1\n")
+		}},
 		"exposed": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { expose(t, i) }},
 		"closed": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			must(t, os.Chmod(filepath.Join(i.Machine.Host.Paths.Versions(), "1.1.0", "bin"), 0o700))

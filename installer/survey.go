@@ -68,6 +68,8 @@ type updater struct {
 
 func (u updater) OwnUnits() systemd.Units { return u.host.OwnUnits() }
 
+func (u updater) CheckOthersCame() *failure.Error { return host.CheckOthersCame(u.host) }
+
 func (u updater) CheckRecovery(ctx context.Context, recovery systemd.Unit) *failure.Error {
 	return u.host.CheckRecovery(ctx, recovery)
 }

@@ -18,6 +18,7 @@ import (
 const (
 	UnitsLate      Type = "units_late"
 	RecoveryBroken Type = "recovery_broken"
+	OtherUpdater   Type = "other_updater"
 	UpdaterBroken  Type = "updater_broken"
 	TimerStopped   Type = "timer_stopped"
 	RunNotMade     Type = "run_not_made"
@@ -33,6 +34,8 @@ func runFaults() []Check {
 			settled | active, unitsLate},
 		{RecoveryBroken, Fault, NeedsAttention, "recovery", "the recovery at boot, which repairs what a power cut left, cannot do its work",
 			settled | active | partly, recoveryBroken},
+		{OtherUpdater, Fault, NeedsAttention, "other updaters", "another updater that manages the same agent came to the host: this one " +
+			"changes no version while it is there", settled | active, otherUpdater},
 		{UpdaterBroken, Fault, NeedsAttention, "updater's units", "the updater's own units are not as they should be",
 			settled | enabled | active, updaterBroken},
 		{TimerStopped, Fault, NeedsAttention, "timer", "the updater's timer is stopped, failed or missing: no run starts by itself",
@@ -103,6 +106,17 @@ func recoveryBroken(h *facts, f *finder) error {
 	}
 	if err := h.Rescuer(h); err != nil {
 		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts))
+	}
+	return nil
+}
+
+func otherUpdater(h *facts, f *finder) error {
+	if why := h.OtherUpdater(); why != nil {
+		text := fmt.Sprintf("%v; this updater changes no version while that is so", why.What)
+		if why.Fix != "" {
+			text += ": " + why.Fix
+		}
+		f.found(nil, text)
 	}
 	return nil
 }

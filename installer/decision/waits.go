@@ -168,7 +168,9 @@ func updateWaits(h *facts, f *finder) error {
 		return nil
 	}
 	timer := "a run of the timer switches to it once it is this host's turn"
-	if off, stopped := h.timer(); off+stopped != "" {
+	if f.has(OtherUpdater) {
+		timer = "no run of the timer switches to it while another updater is here"
+	} else if off, stopped := h.timer(); off+stopped != "" {
 		timer = "no run of the timer comes, `teleport-update update` switches to it once it is this host's turn"
 	} else if f.has(RunNotMade, NoRuns) {
 		timer = "once runs of the timer work again, or by `teleport-update update`, this host switches to it when it is its turn"

@@ -39,6 +39,8 @@ type Host struct {
 	// TimerLater leaves the updater's own timer out until another updater is replaced: one
 	// of them is on at a time.
 	TimerLater bool
+	// OthersRoot is the root of the tree in which other updaters are looked for; empty is /.
+	OthersRoot string
 
 	command *commandOnce // of the agent's unit; nil: it is read each time
 }

@@ -2,6 +2,8 @@ package host
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,14 +25,14 @@ const (
 
 // otherUpdater is one that can be replaced.
 type otherUpdater struct {
-	off string // what takes it off the host instead
+	off string // what takes it off the host instead; empty: its own program does
 	// files are patterns of what is its alone and keeps it going. Those that it decides by
 	// come first: a run of it that waits for its lock then finds nothing to do.
 	files []string
 }
 
 var (
-	teleportsUpdater = otherUpdater{"run `/usr/local/bin/teleport-update uninstall`, which is Teleport's own program", []string{
+	teleportsUpdater = otherUpdater{"", []string{
 		othersConfig,
 		layout.ConfigDir + "/*.wants/teleport-update.timer", layout.ConfigDir + "/teleport-update.timer",
 		layout.ConfigDir + "/teleport-update.service",
@@ -63,8 +65,7 @@ var traces = []struct {
 func (h *Host) CheckOthers(replace bool) error {
 	theirs := h.othersFiles()
 	for _, t := range traces {
-		found, _ := filepath.Glob(t.pattern)
-		for _, path := range found {
+		for _, path := range othersAt(h, t.pattern) {
 			if target, err := os.Readlink(path); err == nil && target == os.DevNull {
 				return masked(filepath.Base(path))
 			}
@@ -78,11 +79,70 @@ func (h *Host) CheckOthers(replace bool) error {
 			if t.of == nil {
 				return err.To("remove it first").Refused()
 			}
-			return err.To("`teleport-updater enable --replace-updater` takes the host over and removes that updater once a version is proven; "+
-				"or %s, and then `teleport-updater enable`", t.of.off).Refused()
+			program := filepath.Base(layout.SecondName)
+			if ownsUpdaterLink(h) {
+				program = UpdaterName
+			}
+			return err.To("`%[1]s enable --replace-updater` takes the host over and removes that updater once a version is proven; "+
+				"or %[2]s, and then `%[1]s enable`", program, offOf(h, t.of)).Refused()
 		}
 	}
 	return nil
+}
+
+// CheckOthersCame says of a host with an active version which other updater came since. No version is changed while it is here.
+// A mask of the updater's own service is another check's.
+func CheckOthersCame(h *Host) *failure.Error {
+	why, found := errors.AsType[*failure.Error](h.CheckOthers(false))
+	u := h.OwnUnits()
+	timer := filepath.Join(u.ConfigDir, u.Timer())
+	mask, _ := os.Readlink(filepath.Join("/", h.OthersRoot, layout.ConfigDir, u.Service())) // empty if it is no link
+	switch {
+	case found && why.Fix == "" && mask == os.DevNull:
+		return nil
+	case found:
+		return why
+	case u.OthersTimer() && u.RecoveryOnly && !h.TimerLater:
+		return failure.Unchanged("%s is another updater's", timer).To("remove the file, then `teleport-update update`")
+	}
+	return nil
+}
+
+// othersAt are the files of a pattern.
+func othersAt(h *Host, pattern string) []string {
+	found, _ := filepath.Glob(filepath.Join("/", h.OthersRoot, pattern))
+	return found
+}
+
+// offOf says what takes another updater off the host. Teleport's own program is named by a path that leads to it: the usual link may
+// be ours.
+func offOf(h *Host, of *otherUpdater) string {
+	if of.off != "" {
+		return of.off
+	}
+	program := filepath.Join(layout.LinkDir, UpdaterName)
+	if ownsUpdaterLink(h) {
+		program = ""
+		for _, pattern := range []string{layout.TeleportsDir + "/system/bin/", layout.TeleportsUpdaterDir + "/versions/*/bin/"} {
+			if found := othersAt(h, pattern+UpdaterName); len(found) > 0 {
+				program = found[len(found)-1]
+			}
+		}
+	}
+	if program == "" {
+		return "remove its files: " + strings.Join(h.othersFiles(), ", ")
+	}
+	return fmt.Sprintf("run `%s uninstall`, which is Teleport's own program", program)
+}
+
+// ownsUpdaterLink reports whether the updater's name among the usual programs is ours.
+func ownsUpdaterLink(h *Host) bool {
+	to, err := os.Readlink(filepath.Join("/", h.OthersRoot, layout.LinkDir, UpdaterName))
+	if err != nil {
+		return false
+	}
+	_, ours := h.Store.ReleaseOf(to)
+	return ours
 }
 
 // OthersHere reports whether there is an updater that can be replaced.
@@ -91,13 +151,12 @@ func (h *Host) OthersHere() bool { return len(h.othersFiles()) > 0 }
 func (h *Host) othersFiles() (files []string) {
 	var seen []*otherUpdater
 	for _, t := range traces {
-		if found, _ := filepath.Glob(t.pattern); t.of == nil || len(found) == 0 || slices.Contains(seen, t.of) {
+		if t.of == nil || len(othersAt(h, t.pattern)) == 0 || slices.Contains(seen, t.of) {
 			continue
 		}
 		seen = append(seen, t.of)
 		for _, pattern := range t.of.files {
-			found, _ := filepath.Glob(pattern)
-			files = append(files, found...)
+			files = append(files, othersAt(h, pattern)...)
 		}
 	}
 	return files

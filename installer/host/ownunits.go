@@ -31,7 +31,7 @@ func (h *Host) OwnUnits() systemd.Units {
 		Agent:     h.Paths.AgentUnit(),
 	}
 	// Nothing of ours stops, enables or disables by its name what is theirs.
-	u.RecoveryOnly = h.TimerLater || Exists(layout.TeleportsUpdaterDir) && u.OthersTimer()
+	u.RecoveryOnly = h.TimerLater || len(othersAt(h, layout.TeleportsUpdaterDir)) > 0 && u.OthersTimer()
 	return u
 }
 

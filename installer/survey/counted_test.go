@@ -73,8 +73,12 @@ func (c counted) AgentUnit() host.AgentUnit          { return host.AgentUnit{} }
 func (c counted) CheckDatabaseThere(int, bool) error { return c.read("database there") }
 func (c counted) Path() (string, error)              { return "/none", c.read("configuration") }
 func (c counted) Check() error                       { return c.read("configuration reads") }
-func (c counted) Servers() (string, error)           { return "", c.read("servers") }
-func (c counted) CheckNeverEnabled() error           { return c.read("never enabled") }
+func (c counted) CheckOthersCame() *failure.Error {
+	c.reads["other updaters"]++
+	return nil
+}
+func (c counted) Servers() (string, error) { return "", c.read("servers") }
+func (c counted) CheckNeverEnabled() error { return c.read("never enabled") }
 
 // CheckEnded and CheckPair look at what they are given.
 func (c counted) CheckEnded(ctx context.Context, _ state.Config, seen transaction.Seen) error {

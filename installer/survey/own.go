@@ -49,6 +49,12 @@ func (s *Survey) Own(ctx context.Context) (Own, error) {
 	})
 }
 
+// OtherUpdater says which other updater manages the same agent; nil if none does.
+func (s *Survey) OtherUpdater() *failure.Error {
+	why, _ := s.others.get(func() (*failure.Error, error) { return s.from.Updater.CheckOthersCame(), nil })
+	return why
+}
+
 // Recovery says what would keep the recovery at boot from its work, as systemd has its unit; nil if nothing
 // shows.
 func (s *Survey) Recovery(ctx context.Context) (why *failure.Error, err error) {

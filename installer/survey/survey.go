@@ -60,6 +60,8 @@ type Configuration interface {
 // Updater is the updater's own part of the host.
 type Updater interface {
 	OwnUnits() systemd.Units
+	// CheckOthersCame is about another updater that manages the same agent.
+	CheckOthersCame() *failure.Error
 	// CheckRecovery is about the unit of the recovery at boot, as systemd has it.
 	CheckRecovery(context.Context, systemd.Unit) *failure.Error
 	// Rescuer runs the program of the recovery at boot.
@@ -122,6 +124,7 @@ type Survey struct {
 	nextStart  part[error]
 	reach      part[error]
 	own        part[Own]
+	others     part[*failure.Error]
 	rescuer    part[string]
 	fits       part[error]
 	pair       part[error]

@@ -73,6 +73,7 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("starts again", again, err)
 	why, err := s.Fits(ctx)
 	add("fits", nil, errors.Join(why, err))
+	add("other updater", s.OtherUpdater(), nil)
 	add("rescuer", nil, s.Rescuer(ctx))
 	add("kept", s.Kept(active), nil)
 	return answers
@@ -114,7 +115,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	s.Close()
 	want := map[string]int{}
 	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "configuration reads", "servers", "links", "starts", "next start", "database there",
-		"ended", "pair", "tables", "schema", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
+		"ended", "pair", "tables", "schema", "other updaters", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
 		systemd.StartOfUnits, "reach"} {
 		want[source] = 1
 	}
