@@ -134,6 +134,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	if err := i.Machine.Host.ResolveProxy(&question); err != nil {
 		return nil, err
 	}
+	spec.AllowProxyConflict = allowsConflict(i, opts, spec.Proxy, c)
 	byAgent := spec.Proxy == ""
 	spec.Enabled = true
 	unsafe, blind := exposed(spec)

@@ -211,6 +211,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"cluster-servers": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			writeFile(t, i.Machine.Host.Paths.AgentConfig, "auth_service: {enabled: yes}\n")
 		}},
+		"proxy-conflict": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
+			writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport: {proxy_server: \"other.example.com:443\"}\n")
+		}},
 		"versions-left": {c: enabled(nil), answer: wants11, left: "0.9.0"},
 		"cut-off":       {c: enabled(nil), answer: wants12, journal: journal("switched")},
 		"uninstalling":  {c: enabled(nil), journal: journal("uninstalling")},

@@ -61,6 +61,7 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 		q.VersionsLeft = i.obtainer().oldVersionsLeft(c)
 	}
 	q.Exposed, q.Unexamined = exposed(c.Spec)
+	q.FollowsAnother = followsAnother(i, s, c)
 	q.Policy = i.ownerRules().aboutPolicy(c)
 	if s.Ticks().Unstable != nil {
 		q.Policy.Back = i.ownerRules().refusesBack(c)

@@ -108,6 +108,8 @@ type Question struct {
 	NoGroup   bool       // find does not know the group
 	Jitter    *time.Time // a run waits until then
 
+	FollowsAnother string // the host follows another cluster than its agent's, and what to do
+
 	VersionsLeft string   // versions that cannot be removed, and why
 	Exposed      []string // templates that others than root could change
 	Unexamined   error    // why it cannot be told of another one

@@ -5,6 +5,7 @@ import "fmt"
 const (
 	EnableFailed    Type = "enable_failed"
 	TargetRefused   Type = "target_refused"
+	ProxyConflict   Type = "proxy_conflict"
 	RestartPending  Type = "restart_pending"
 	TemplateExposed Type = "template_exposed"
 	ProgramsClosed  Type = "programs_closed"
@@ -18,6 +19,8 @@ func risks() []Check {
 			enableFailed},
 		{TargetRefused, Fault, NeedsAttention, "target", "the update to the version that the cluster wants is refused: it would " +
 			"put the host at risk", follows, targetRefused},
+		{ProxyConflict, Fault, NeedsAttention, "proxy", "the host asks another proxy for its version than the one that the agent's configuration " +
+			"names, and nobody allowed that: the agent may have been moved to another cluster", settled | active | follows, proxyConflict},
 		{RestartPending, Fault, NeedsAttention, "restart pending", "the agent runs with other arguments, variables or as another " +
 			"user than its unit says: a reload keeps those that it was started with", settled | active, restartPending},
 		{TemplateExposed, Fault, NeedsAttention, "template", "a template leads into a folder in which users other than root can " +
@@ -41,6 +44,13 @@ func enableFailed(h *facts, f *finder) error {
 func targetRefused(h *facts, f *finder) error {
 	if h.aim() == TargetRefused {
 		f.found(nil, h.Policy.Refusal(h.c.Status.Refused))
+	}
+	return nil
+}
+
+func proxyConflict(h *facts, f *finder) error {
+	if h.FollowsAnother != "" {
+		f.found(nil, h.FollowsAnother)
 	}
 	return nil
 }

@@ -145,7 +145,8 @@ func isConfigured(h *facts) string {
 	case !configured:
 		return "it has no configuration"
 	}
-	return found(h.ConfigurationReads(), nil)
+	_, err = h.AgentSettings()
+	return found(nil, err)
 }
 
 // recordsFit does not speak against a start if the database could not be looked at: nothing is known of it then, which the check of

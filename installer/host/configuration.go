@@ -29,14 +29,13 @@ func (c Configuration) Path() (string, error) {
 	return places.Config, err
 }
 
-// Check says why the agent could not read its configuration; nil if it can, or has none.
-func (c Configuration) Check() error {
+// Settings are what the updater takes from it; none of one that is not there.
+func (c Configuration) Settings() (AgentSettings, error) {
 	config, err := c.Path()
 	if err != nil {
-		return err
+		return AgentSettings{}, err
 	}
-	_, err = ReadAgentSettings(config)
-	return err
+	return ReadAgentSettings(config)
 }
 
 // Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does. The agent's unit

@@ -58,8 +58,10 @@ type Spec struct {
 	TextfileDir string `yaml:"textfile_dir,omitempty" json:"textfile_dir,omitempty"`
 	// NoClusterReport: the agent is not told of its updater, and reports nothing about it
 	// to its cluster.
-	NoClusterReport bool    `yaml:"no_cluster_report,omitempty" json:"no_cluster_report,omitempty"`
-	Unknown         unknown `yaml:",inline" json:"-"`
+	NoClusterReport bool `yaml:"no_cluster_report,omitempty" json:"no_cluster_report,omitempty"`
+	// AllowProxyConflict: a person allowed a proxy that is another host than the one that the agent's configuration names.
+	AllowProxyConflict bool    `yaml:"allow_proxy_conflict,omitempty" json:"allow_proxy_conflict,omitempty"`
+	Unknown            unknown `yaml:",inline" json:"-"`
 }
 
 // KeepUnknown takes over what this program does not know of another Spec: it is never

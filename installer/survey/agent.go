@@ -121,10 +121,9 @@ func (s *Survey) Configured() (bool, error) {
 	})
 }
 
-// ConfigurationReads says why the agent could not read its configuration; nil if it can, or has none.
-func (s *Survey) ConfigurationReads() error {
-	_, err := s.reads.get(func() (struct{}, error) { return struct{}{}, s.from.Configuration.Check() })
-	return err
+// AgentSettings are what the agent's configuration says; none of one that is not there. err is why the agent could not read it.
+func (s *Survey) AgentSettings() (host.AgentSettings, error) {
+	return s.settings.get(s.from.Configuration.Settings)
 }
 
 // Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does.

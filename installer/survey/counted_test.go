@@ -72,7 +72,9 @@ func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error {
 func (c counted) AgentUnit() host.AgentUnit          { return host.AgentUnit{} }
 func (c counted) CheckDatabaseThere(int, bool) error { return c.read("database there") }
 func (c counted) Path() (string, error)              { return "/none", c.read("configuration") }
-func (c counted) Check() error                       { return c.read("configuration reads") }
+func (c counted) Settings() (host.AgentSettings, error) {
+	return host.AgentSettings{}, c.read("settings")
+}
 func (c counted) CheckOthersCame() *failure.Error {
 	c.reads["other updaters"]++
 	return nil

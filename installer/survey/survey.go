@@ -51,8 +51,8 @@ type Place interface {
 // Configuration is the agent's, where its unit leads it.
 type Configuration interface {
 	Path() (string, error)
-	// Check says why the agent could not read it; nil if it can, or has none.
-	Check() error
+	// Settings is an error if the agent could not read it. Of one that is not there, there are none.
+	Settings() (host.AgentSettings, error)
 	// Servers says what shows that this host runs servers of the cluster itself.
 	Servers() (string, error)
 }
@@ -114,7 +114,7 @@ type Survey struct {
 	agent      part[Agent]
 	delay      part[Delay]
 	configured part[bool]
-	reads      part[struct{}] // the agent's configuration
+	settings   part[host.AgentSettings]
 	servers    part[string]
 	units      map[string]*part[systemd.Unit]
 	version    part[Version]

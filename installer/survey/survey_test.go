@@ -38,7 +38,8 @@ func all(s *Survey, ctx context.Context) map[string]answer {
 	add("agent", agent, err)
 	configured, err := s.Configured()
 	add("configuration", configured, err)
-	add("configuration reads", nil, s.ConfigurationReads())
+	settings, err := s.AgentSettings()
+	add("settings", settings, err)
 	servers, err := s.Servers()
 	add("servers", servers, err)
 	delay, err := s.Delay(ctx)
@@ -114,7 +115,7 @@ func TestEachPartIsReadOnce(t *testing.T) {
 	}
 	s.Close()
 	want := map[string]int{}
-	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "configuration reads", "servers", "links", "starts", "next start", "database there",
+	for _, source := range []string{"config", "journal", "ticks", "history", "connect", "agent", "configuration", "settings", "servers", "links", "starts", "next start", "database there",
 		"ended", "pair", "tables", "schema", "other updaters", "rescuer", "own units", "close", "teleport-update.timer", "teleport-update.service", "teleport-update-recover.service", "tbot.service",
 		systemd.StartOfUnits, "reach"} {
 		want[source] = 1
