@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"teleport-update/find"
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -185,6 +186,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 		}
 	case active == t, t.Version == "", c.Spec.Pinned:
 		return enableActive(ctx, i, c, opts, in)
+	case c.Status.Held.Holds(t) && !opts.AllowDowngrade:
+		return enableHeld(ctx, i, c, opts, answer, in)
 	}
 	if err := flight.Ask(ctx, c, in.Request, transaction.Change); err != nil {
 		return nil, err
@@ -241,6 +244,18 @@ func lookBeforeEnable(ctx context.Context, i *Installer, flight *transaction.Pre
 		return nil
 	}
 	return checkOtherAgents(i)
+}
+
+// enableHeld turns updates on, and leaves a host where a rollback by hand holds it: an advice that types enable is about a setting, and a
+// person who insists on the change says so by --allow-downgrade, or by `update --now`.
+func enableHeld(ctx context.Context, i *Installer, c state.Config, opts EnableOptions, answer find.Answer, in *intent) (*intent, error) {
+	if err := hearHeld(i, &c, answer); err != nil {
+		return nil, err
+	}
+	i.Machine.Host.Log.Info("the host is held since a rollback by hand, and stays on its version; `teleport-update update --now` releases it",
+		"version", c.Spec.ActiveVersion, "wanted", in.Version, "since", c.Status.Held.Since)
+	in.Request.Held = c.Status.Held
+	return enableActive(ctx, i, c, opts, in)
 }
 
 // enableActive turns updates on while the version stays the active one. The intent is that version if it

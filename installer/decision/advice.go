@@ -117,6 +117,17 @@ func (h *facts) command() string {
 	return "updates are disabled; `teleport-update enable` turns them on and"
 }
 
+// alsoSwitches completes an advice to run enable for something else: it does not wait for the host's turn. It is empty if the host would
+// stay on its version.
+func (h *facts) alsoSwitches() string {
+	aim := h.aim()
+	stays := h.c.Spec.Pinned || h.Desired == h.c.Active() || aim == HostHeld || aim == TargetRefused
+	if h.c.Spec.ActiveVersion == "" || h.Desired.Version == "" || stays {
+		return ""
+	}
+	return fmt.Sprintf("; `enable` also switches to version %s at once", h.Desired.Short())
+}
+
 func orUnknown(s string) string {
 	if s == "" {
 		return "?"

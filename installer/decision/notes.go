@@ -54,7 +54,7 @@ func targetNone(h *facts, f *finder) error {
 
 func groupUnknown(h *facts, f *finder) error {
 	if h.NoGroup {
-		f.found(nil, UnknownGroup(h.Group))
+		f.found(nil, UnknownGroup(h.Group)+h.alsoSwitches())
 	}
 	return nil
 }

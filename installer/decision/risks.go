@@ -50,7 +50,7 @@ func targetRefused(h *facts, f *finder) error {
 
 func proxyConflict(h *facts, f *finder) error {
 	if h.FollowsAnother != "" {
-		f.found(nil, h.FollowsAnother)
+		f.found(nil, h.FollowsAnother+h.alsoSwitches())
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func unitsLate(h *facts, f *finder) error {
 	late, err := h.Late()
 	for _, l := range late {
 		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir %s enable` "+
-			"moves the units to a folder that is there", l, layout.ConfigDir))
+			"moves the units to a folder that is there%s", l, layout.ConfigDir, h.alsoSwitches()))
 	}
 	if err != nil || !h.Deep {
 		return err

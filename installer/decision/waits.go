@@ -53,7 +53,7 @@ func waits() []Check {
 
 func updatesDisabled(h *facts, f *finder) error {
 	if !h.c.Spec.Enabled {
-		f.found(nil, "updates are disabled; `teleport-update enable` turns them on")
+		f.found(nil, "updates are disabled; `teleport-update enable` turns them on"+h.alsoSwitches())
 	}
 	return nil
 }

@@ -91,7 +91,8 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 	s.Serves("1.0.0")
 	s.areUp(dependents, "after the rollback")
 	s.Release(release.Spec{Version: "1.2.0", Schema: 3, Variant: stamp.CrashLoops})
-	s.Must(updater, "enable", "--health-window", scenes.Window) // it updates, too
+	s.Must(updater, "enable", "--health-window", scenes.Window)
+	s.Must(updater, "update", "--now") // the rollback holds the host
 	s.Wants("1.2.0")
 	s.Fails(1, "version 1.2.0 was not healthy", updater, "update", "--now")
 	s.Serves("1.1.0")

@@ -75,14 +75,19 @@ func (a *attempt) enable(c Command) int {
 			return 1
 		}
 		return 0
-	case a.Active == to, a.Pinned:
+	case a.Active == to, a.Pinned, a.holds(to) && !c.Force:
+		var held *Release
+		if a.Active != to && !a.Pinned {
+			a.hear(to)
+			held = a.Held
+		}
 		if a.repair() {
 			a.mark()
 			a.Enabled, a.Proxy = true, true
 			return 0
 		}
 		to = a.Active
-		return a.install(to, spec, c, nil, Build{})
+		return a.install(to, spec, c, held, Build{})
 	}
 	if _, refused := a.plan(to, c); refused {
 		return 1

@@ -167,7 +167,8 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 		}
 		a.PlainUnit = ""
 	}
-	if a.Active != to {
+	stays := a.Active == to
+	if !stays {
 		a.Previous = a.Active
 	}
 	if a.Had, a.Noted = a.Database != nil, 0; a.Had {
@@ -178,7 +179,7 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 		a.Proxy, a.Enabled, a.Pinned = true, spec.enabled, spec.pinned
 	}
 	a.Held, a.Failed, a.FailedBefore, a.Interrupted, a.Refused = held, a.previousFailed(), nil, nil, nil
-	a.HeldLeft, a.HeldHeard = nil, false
+	a.HeldLeft, a.HeldHeard = nil, stays && held != nil && a.HeldHeard
 	if held != nil {
 		left := a.Previous
 		a.HeldLeft = &left
