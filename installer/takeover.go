@@ -90,8 +90,9 @@ func followsAnother(i *Installer, s *survey.Survey, c state.Config) string {
 		address = quoted(agent.Bare)
 	}
 	return fmt.Sprintf("updates.yaml names the proxy %s, and %s names %s: the host follows another cluster than its agent's: "+
-		"`teleport-update enable --proxy %s` follows the agent's, and switches to its version at once; if the first is a find server of your own "+
-		"that speaks for that cluster, `teleport-update enable --allow-proxy-conflict` keeps it", asked.Hostname(), config, named.Hostname(), address)
+		"`teleport-update enable --proxy %s` follows the agent's, and switches to its version at once; if the first is a find server of your "+
+		"own that speaks for that cluster, `teleport-update enable --allow-proxy-conflict` keeps it",
+		asked.Hostname(), config, named.Hostname(), address)
 }
 
 // namedProxy is the proxy that an enable is to follow, and whether the updater that it replaces named it.

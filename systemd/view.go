@@ -100,7 +100,7 @@ func (v *View) addProtections(p properties) {
 			v.add(path, kind.name+"="+kind.how, kind.of, false)
 		}
 		if kind.how == "strict" { // those are ProtectHome='s, or the kernel's (systemd's namespace.c)
-			for _, path := range slices.Concat(homes, []string{"/dev", "/proc", "/sys"}) {
+			for _, path := range slices.Concat(homes, []string{"/dev", "/sys"}) {
 				v.add(path, "", Writing, true)
 			}
 		}

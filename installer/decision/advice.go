@@ -120,8 +120,7 @@ func (h *facts) command() string {
 // alsoSwitches completes an advice to run enable for something else: it does not wait for the host's turn. It is empty if the host would
 // stay on its version.
 func (h *facts) alsoSwitches() string {
-	aim := h.aim()
-	stays := h.c.Spec.Pinned || h.Desired == h.c.Active() || aim == HostHeld || aim == TargetRefused
+	stays := h.c.Spec.Pinned || h.Desired == h.c.Active() || h.c.Status.Held.Holds(h.Desired)
 	if h.c.Spec.ActiveVersion == "" || h.Desired.Version == "" || stays {
 		return ""
 	}

@@ -19,8 +19,9 @@ func risks() []Check {
 			enableFailed},
 		{TargetRefused, Fault, NeedsAttention, "target", "the update to the version that the cluster wants is refused: it would " +
 			"put the host at risk", follows, targetRefused},
-		{ProxyConflict, Fault, NeedsAttention, "proxy", "the host asks another proxy for its version than the one that the agent's configuration " +
-			"names, and nobody allowed that: the agent may have been moved to another cluster", settled | active | follows, proxyConflict},
+		{ProxyConflict, Fault, NeedsAttention, "proxy", "the host asks another proxy for its version than the one that the agent's " +
+			"configuration names, and nobody allowed that: the agent may have been moved to another cluster",
+			settled | active | follows, proxyConflict},
 		{RestartPending, Fault, NeedsAttention, "restart pending", "the agent runs with other arguments, variables or as another " +
 			"user than its unit says: a reload keeps those that it was started with", settled | active, restartPending},
 		{TemplateExposed, Fault, NeedsAttention, "template", "a template leads into a folder in which users other than root can " +

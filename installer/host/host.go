@@ -74,6 +74,12 @@ func (h *Host) systemdReads() bool {
 	return false
 }
 
+// othersAt are the files of a pattern in the tree in which other updaters are looked for.
+func othersAt(h *Host, pattern string) []string {
+	found, _ := filepath.Glob(filepath.Join("/", h.OthersRoot, pattern))
+	return found
+}
+
 // Exists reports whether a name is taken, by whatever.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)

@@ -108,12 +108,6 @@ func CheckOthersCame(h *Host) *failure.Error {
 	return nil
 }
 
-// othersAt are the files of a pattern.
-func othersAt(h *Host, pattern string) []string {
-	found, _ := filepath.Glob(filepath.Join("/", h.OthersRoot, pattern))
-	return found
-}
-
 // offOf says what takes another updater off the host. Teleport's own program is named by a path that leads to it: the usual link may
 // be ours.
 func offOf(h *Host, of *otherUpdater) string {

@@ -15,6 +15,7 @@ import (
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
+	"teleport-update/internal/regular"
 	"teleport-update/systemd"
 )
 
@@ -192,7 +193,7 @@ func missing(err error) bool {
 // mounts reports whether systemd has something to mount at a path, by fstab(5) or a unit.
 func (b Boot) mounts(path string) (bool, error) {
 	if b.Fstab != "" {
-		text, err := os.ReadFile(b.Fstab)
+		text, err := regular.Read(b.Fstab, maxFstab, 0)
 		if err != nil && !missing(err) {
 			return false, err
 		}
@@ -210,6 +211,9 @@ func (b Boot) mounts(path string) (bool, error) {
 	}
 	return false, nil
 }
+
+// maxFstab is more than any fstab has, in bytes.
+const maxFstab = 1 << 20
 
 // mountPoints are the paths at which an fstab has file systems, without links. One that is mounted only by hand is among them: it is
 // not there at boot, either.
