@@ -125,6 +125,24 @@ func (s Sight) servesFrom(dir string) bool {
 	return s.mainFrom(dir)
 }
 
+// serving are the processes of which one has the agent's database: the one that the PID file names, or any, with the
+// main process first.
+func (s Sight) serving() (all []procfs.Process) {
+	switch {
+	case s.Serving.PID != 0:
+		return []procfs.Process{s.Serving}
+	case s.Main.PID == 0:
+		return nil
+	}
+	all = append(all, s.Main)
+	for _, pid := range s.Group {
+		if p := procfs.Host().Process(pid); p != nil {
+			all = append(all, *p)
+		}
+	}
+	return all
+}
+
 // anyFrom reports whether any process of the agent's executes a program of a folder.
 func (s Sight) anyFrom(dir string) bool {
 	return s.runsFrom(dir) || slices.ContainsFunc(s.Group, func(pid int) bool {

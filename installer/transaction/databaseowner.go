@@ -225,24 +225,6 @@ func versionOf(ctx context.Context, h *host.Host, program string) string {
 	return runs
 }
 
-// serving are the processes of which one has the agent's database: the one that the PID file names, or any, with the
-// main process first.
-func (s Sight) serving() (all []procfs.Process) {
-	switch {
-	case s.Serving.PID != 0:
-		return []procfs.Process{s.Serving}
-	case s.Main.PID == 0:
-		return nil
-	}
-	all = append(all, s.Main)
-	for _, pid := range s.Group {
-		if p := procfs.Host().Process(pid); p != nil {
-			all = append(all, *p)
-		}
-	}
-	return all
-}
-
 // has reports whether the database of today is a release's own already, or may be, if nobody can tell whose it is: then
 // that release can read it, for it left one with the same tables.
 func (o owner) has(ctx context.Context, m *Machine, r version.Release) bool {

@@ -52,7 +52,7 @@ func systemdRuns(ctx context.Context, by runner, program string) error {
 	}
 	defer nowhere.Close()
 	code, ran, err := by.RunTransient(ctx, systemd.Transient{
-		Description: "See whether the recovery of teleport-update can run",
+		Description: "a try of the recovery of teleport-update",
 		Argv:        []string{program, "version", "--format", "json"},
 		Env:         []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"},
 		RuntimeMax:  30 * time.Second,
