@@ -46,17 +46,18 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 // systemdRuns says why systemd could not run a program that this process can: a security module, as SELinux, decides by who executes
 // what, and the recovery at boot is executed by systemd.
 func systemdRuns(ctx context.Context, by runner, program string) error {
-	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	said, says, err := os.Pipe() // what it says is known, fits in, and is not for the journal
 	if err != nil {
 		return err
 	}
-	defer nowhere.Close()
+	defer said.Close()
+	defer says.Close()
 	code, ran, err := by.RunTransient(ctx, systemd.Transient{
 		Description: "a try of the recovery of teleport-update",
 		Argv:        []string{program, "version", "--format", "json"},
 		Env:         []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"},
 		RuntimeMax:  30 * time.Second,
-		Stdout:      nowhere,
+		Stdout:      says,
 	})
 	switch {
 	case outOfReach(err), failure.Is[*systemd.GoesOnError](err):

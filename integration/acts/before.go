@@ -222,6 +222,9 @@ func toMountsAndFiles() (all []action) {
 		action{name: "the unit was edited and not read", on: "$UNIT", before: `echo "# edited" >>$UNIT`, undo: ":"},
 		action{name: "the unit is a copy in etc", on: "etc", before: `cp $UNIT /etc/systemd/system/teleport.service; systemctl daemon-reload`,
 			undo: `rm -f /etc/systemd/system/teleport.service; systemctl daemon-reload; systemctl start teleport || :`},
+		action{name: "a unit in etc that nobody has read", on: "etc", before: `printf '[Service]\nExecStart=/bin/false\n' >/etc/systemd/system/teleport.service`,
+			undo: outranks},
+		action{name: "a mask that nobody has read", on: "etc", before: `ln -s /dev/null /etc/systemd/system/teleport.service`, undo: outranks},
 		action{name: "the unit is a link in etc", on: "etc", before: `ln -s $UNIT /etc/systemd/system/teleport.service; systemctl daemon-reload`,
 			undo: `rm -f /etc/systemd/system/teleport.service; systemctl daemon-reload; systemctl --quiet enable teleport || :; systemctl start teleport || :`},
 		action{name: "the data are elsewhere by a drop-in", on: "/etc/systemd/system/teleport.service.d/95-other.conf", data: "/srv/moved",
@@ -235,6 +238,10 @@ func toMountsAndFiles() (all []action) {
 				` + startsAgain, undo: ":"},
 	)
 }
+
+// outranks takes away a unit that ranks above the agent's own.
+const outranks = `rm -f /etc/systemd/system/teleport.service; systemctl daemon-reload; systemctl reset-failed teleport 2>/dev/null || :
+	systemctl --quiet enable teleport || :; systemctl start teleport || :`
 
 // startsAgain starts an agent that was stopped, and waits until it serves.
 const startsAgain = `rm -f $PIDFILE; systemctl daemon-reload; systemctl reset-failed teleport 2>/dev/null || :; systemctl start teleport
@@ -272,6 +279,8 @@ func fromCopies() []action {
 		{name: "the programs of the old version are gone", on: "$PROGRAMS/$OLD", before: `mv $PROGRAMS/$OLD $ASIDE/$OLD.P`,
 			undo: `[ ! -e $ASIDE/$OLD.P ] || { rm -rf $PROGRAMS/$OLD; mv $ASIDE/$OLD.P $PROGRAMS/$OLD; }`},
 		{name: "the data folder was given to another user", on: "store", before: `chown daemon: $DATA`, undo: `chown root: $DATA`},
+		{name: "updates.yaml names another version", on: "store", before: `sed -i 's/^\( *active_version: \).*/\11.1.0/' $STORE/updates.yaml`,
+			undo: `$UPDATER unpin 2>/dev/null || :; sed -i "s/^\( *active_version: \)1\.1\.0/\1$OLD/" $STORE/updates.yaml`},
 		{name: "updates.yaml is gone", on: "store", before: `mv $STORE/updates.yaml $ASIDE/U`, undo: `[ -e $STORE/updates.yaml ] || mv $ASIDE/U $STORE/updates.yaml`},
 		{name: "the links are gone", on: "links", before: `rm -f $LINKS/teleport $LINKS/tsh $LINKS/tctl $LINKS/tbot`, undo: ":"},
 	}

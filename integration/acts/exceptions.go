@@ -64,6 +64,8 @@ var exceptions = map[string]exception{
 	"a unit that the agent requires is not there":          {why: "systemd starts nothing that requires what is not there", says: `nonexistent\.service|` + unhealthy},
 	"a unit that has to run does not":                      {why: "systemd starts nothing that needs what does not run", says: `clean\.service|` + unhealthy},
 	"a unit that the agent requires fails":                 {why: "systemd starts nothing whose requirement fails", says: `other-fails|` + unhealthy},
+	"a unit in etc that nobody has read":                   {why: "systemd starts what the administrator says", says: `etc/systemd/system/teleport\.service|` + unhealthy},
+	"a mask that nobody has read":                          {why: "systemd starts nothing that is masked", says: `mask|etc/systemd/system/teleport\.service|` + unhealthy},
 	"the agent's unit is wrong":                            {why: "systemd starts nothing that it cannot load", says: `bad-setting|` + unhealthy},
 	"a condition does not hold that nobody has read":       {why: "systemd starts nothing whose conditions do not hold", says: `[Cc]ondition|` + unhealthy},
 	"the user is not there, and nobody has read that":      {why: "systemd starts nothing as a user that is not there", says: unhealthy},
