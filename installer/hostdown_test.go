@@ -29,6 +29,7 @@ var hostsCauses = map[string]struct {
 	"a command before fails":         {func(u *systemd.Unit) { u.Exit = systemd.ExitStatus{} }, "systemd begins no process of it"},
 	"a file that is back by now":     {func(u *systemd.Unit) { u.Result, u.Exit = "resources", systemd.ExitStatus{} }, "systemd begins no process of it"},
 	"its file of variables is gone":  {func(u *systemd.Unit) { u.Ties.Startup.EnvironmentFiles = []string{"/nowhere/teleport"} }, "EnvironmentFile=/nowhere/teleport"},
+	"its unit starts something else": {func(u *systemd.Unit) { u.ExecStart = "/opt/other/bin/teleport" }, "/opt/other/bin/teleport"},
 	"a unit that it needs is masked": {func(u *systemd.Unit) { u.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "masked.service"}} }, "masked.service"},
 }
 

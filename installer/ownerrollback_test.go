@@ -116,6 +116,9 @@ func TestTheRunOfTheTimerEndsWithARefusedRollback(t *testing.T) {
 	s := back(t)
 	s.Machine.Now = func() time.Time { return noon }
 	s.Installer.owner(t, map[string]string{"policy.yaml": "minimum: 1.1.0\n"})
+	tree, _, err := s.Machine.Active(s.c)
+	must(t, err)
+	must(t, s.Machine.Host.Repair(tree)) // else the host is what keeps it from starting
 	s.Machine.Connect = sightOf(s.Installer, func(u *systemd.Unit, executes *string) {
 		u.ActiveState, u.SubState, u.NRestarts, *executes = "activating", "auto-restart", 31, ""
 	})

@@ -34,7 +34,7 @@ func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
 	if u.NeverBegan() {
 		return "systemd began no process of it"
 	}
-	for _, look := range []func(context.Context) (why, err error){t.host().NextStart, t.host().Needs} {
+	for _, look := range []func(context.Context) (why, err error){t.host().Starts, t.host().NextStart, t.host().Needs} {
 		if why, err := look(ctx); err == nil && why != nil {
 			return why.Error()
 		}

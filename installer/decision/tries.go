@@ -19,7 +19,7 @@ var (
 	// toStart is for a start by the unit as systemd has it.
 	toStart = []try{versionRuns, notMasked, isLoaded, mayBeStarted, unitLeadsToVersion, nextStartWorks, needsAreThere, recordsFit}
 	// ofHost are those of them that find what keeps each version from starting.
-	ofHost = []try{notMasked, isLoaded, nextStartWorks, needsAreThere}
+	ofHost = []try{notMasked, isLoaded, unitLeadsToVersion, nextStartWorks, needsAreThere}
 	// behindMask is for a start once the unit is unmasked: systemd knows nothing of a masked unit.
 	behindMask = []try{versionRuns, linksLeadToVersion, isConfigured, recordsFit}
 	// onceConfigured is for a start once the agent has a configuration. Without one, conditions of the unit may not hold.

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -161,5 +162,24 @@ func TestUnitsThatNeedTheAgentAreBackAfterAnUninstallThatIsCalledOff(t *testing.
 		if err := m.calledOff(); err != nil || !m.others["app.service"] {
 			t.Errorf("schema %d: app.service is up: %t; %v", schema, m.others["app.service"], err)
 		}
+	}
+}
+
+// outranked is a host whose systemd would start the agent by a unit that somebody put above the agent's own.
+type outranked struct{ *model }
+
+func (o outranked) Look(ctx context.Context) (Sight, error) {
+	s, err := o.model.Look(ctx)
+	s.FragmentPath = "/etc/systemd/system/teleport.service"
+	return s, err
+}
+
+func TestNoUninstallStartsAnotherUnitThanTheOneOfBefore(t *testing.T) {
+	m := migrated(t)
+	m.Machine.Connect = func(context.Context) (Agent, error) { return outranked{m}, nil }
+	before := m.main
+	err, _ := m.leave(state.Uninstall{})
+	if !failure.Is[*failure.RefusedError](err) || !saysAll(err, []string{"/etc/systemd/system/teleport.service takes precedence"}) || m.main != before {
+		t.Errorf("it ends with %v, and the agent is %+v", err, m.main)
 	}
 }

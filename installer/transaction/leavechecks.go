@@ -33,6 +33,9 @@ func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) 
 			To("correct that first, or %s", leaveAgent).Refused()
 		return sight, err
 	}
+	if err := m.Host.CheckUnit(sight.Unit); err != nil { // it would be what is started, instead of the unit of before
+		return sight, err
+	}
 	if why = restartable(ctx, m, agent, sight); why != nil {
 		err = failure.Unchanged("the agent runs, and could not be restarted as the one that was here before: %w", why).
 			To("correct that first, or %s", leaveAgent).Refused()
