@@ -64,7 +64,7 @@ var pairs = []pair{
 	{"installer/transaction/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
 	{"installer/transaction/forward.go", "placeUnit", "PlaceUnit", "placeReport"},
 	{"installer/transaction/uninstalling.go", "finishUninstall", "goBack", "RemoveUnits"},
-	{"installer/transaction/uninstalling.go", "finishUninstall", "RemoveUnits", "RemoveAll"},
+	{"installer/transaction/uninstalling.go", "finishUninstall", "RemoveUnits", "RemoveMounted"},
 	{"installer/transaction/uninstalling.go", "finishUninstall", "RemovePrograms", "RemoveAll"},
 	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},
 	{"installer/host/putback.go", "PutBack", "removeLinks", "RevertLinks"},
