@@ -248,7 +248,7 @@ func RestoreUnit(u state.UnitFile) error {
 	if err == nil && SameUnit(now, u) {
 		return settleUnit(u.Path, u.Regular)
 	}
-	if u.Regular || u.Target != "" {
+	if stands := u.Regular || u.Target != ""; stands && !Exists(filepath.Dir(u.Path)) {
 		if err := durable.MkdirAll(filepath.Dir(u.Path), 0o755); err != nil {
 			return err
 		}

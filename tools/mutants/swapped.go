@@ -65,7 +65,7 @@ var pairs = []pair{
 	{"installer/transaction/forward.go", "placeUnit", "PlaceUnit", "placeReport"},
 	{"installer/transaction/uninstalling.go", "finishUninstall", "goBack", "RemoveUnits"},
 	{"installer/transaction/uninstalling.go", "finishUninstall", "RemoveUnits", "RemoveMounted"},
-	{"installer/transaction/uninstalling.go", "finishUninstall", "RemovePrograms", "RemoveAll"},
+	{"installer/transaction/uninstalling.go", "finishUninstall", "RemovePrograms", "RemoveMounted"},
 	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},
 	{"installer/host/putback.go", "PutBack", "removeLinks", "RevertLinks"},
 	{"installer/host/putback.go", "PutBack", "RevertLinks", "RestoreUnit"},
