@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"teleport-update/installer/decision"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 )
 
@@ -60,6 +61,7 @@ func TestAnEditOfActiveVersionIsNoChangeOfVersion(t *testing.T) {
 				if !strings.Contains(said, "do not restart it") || !strings.Contains(said, "`teleport-update pin 1.1.0`") {
 					t.Errorf("status says of the agent: %q", said)
 				}
+				h.Machine.Scheduled = true
 				whole, err := h.repair(t.Context(), h.config, false)
 				must(t, err)
 				if !whole {
@@ -68,6 +70,10 @@ func TestAnEditOfActiveVersionIsNoChangeOfVersion(t *testing.T) {
 				if now, err := os.Readlink(link); err != nil || now != before {
 					t.Errorf("the link led to %s, and leads to %s, %v", before, now, err)
 				}
+			}
+			h.Machine.Scheduled = false // who types the command is told by its end
+			if _, err := h.repair(t.Context(), h.config, true); !tc.moved && !failure.Is[*failure.RefusedError](err) {
+				t.Errorf("a person's command ends with %v", err)
 			}
 		})
 	}
