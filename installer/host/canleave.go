@@ -10,11 +10,17 @@ import (
 )
 
 // CanLeave looks, without changing anything, whether an uninstall could be ended: the folders that it changes can be written, and
-// there is room for files that take the places of links. copies are those, by the files that they are copies of.
-func CanLeave(h *Host, copies map[string]string) error {
+// there is room for files that take the places of links. copies are those, by the places where they go, and units the files of units
+// that change: each of them may be protected for itself (chattr +i).
+func CanLeave(h *Host, copies map[string]string, units []string) error {
 	own := h.OwnUnits()
 	dirs := []string{h.Paths.LinkDir, h.Paths.UnitDir, own.UnitDir, own.ConfigDir, h.Paths.DataDir, filepath.Dir(h.Paths.Updater()),
 		h.Paths.Versions(), h.Paths.Programs()}
+	for _, unit := range units {
+		if Exists(unit) {
+			dirs = append(dirs, unit)
+		}
+	}
 	type need struct{ bytes, files int64 }
 	room := map[string]need{}
 	for path, from := range copies {
@@ -46,6 +52,17 @@ func (b Originals) Copies(h *Host) map[string]string {
 		}
 	}
 	return copies
+}
+
+// Units are the files of the agent's unit that PutBack changes or removes.
+func (b Originals) Units(h *Host) (changed []string) {
+	if today := h.Paths.Unit(); today != b.Unit.Path {
+		changed = append(changed, today)
+	}
+	if now, err := ReadUnit(b.Unit.Path); b.Unit.Path != "" && (err != nil || !SameUnit(now, b.Unit)) {
+		changed = append(changed, b.Unit.Path)
+	}
+	return changed
 }
 
 // PlainCopies are the files that LeavePlainFiles copies, by the places where they go: those of links into the tree, and of what is Lost.

@@ -12,33 +12,35 @@ import (
 // checkEnds refuses an uninstall that could begin and not be ended, as for a file system that is read-only or full: no other command
 // works while it is open.
 func checkEnds(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) error {
-	copies, err := copiesOf(ctx, m, c, u)
+	copies, units, err := changesOf(ctx, m, c, u)
 	if err == nil {
-		err = host.CanLeave(m.Host, copies)
+		err = host.CanLeave(m.Host, copies, units)
 	}
 	if err == nil {
 		return nil
 	}
-	fix := "see that the folder can be written, then run the command again"
+	fix := "see that this can be written (`findmnt -T`, `lsattr -d`), then run the command again"
 	if failure.Is[*space.Error](err) {
 		fix = "make room there for programs that take the places of links, then run the command again"
 	}
 	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).To("%s", fix).Refused()
 }
 
-func copiesOf(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) (map[string]string, error) {
+// changesOf are the files that take the places of links, and the files of units that change.
+func changesOf(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) (copies map[string]string, units []string, err error) {
 	if u.KeepAgent {
 		tree, err := m.toKeep(c)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return host.PlainCopies(m.Host, tree)
+		copies, err = host.PlainCopies(m.Host, tree)
+		return copies, nil, err
 	}
 	o, err := m.Host.Originals()
 	if err == nil {
 		err = m.Host.PlainUnit(ctx, &o)
 	}
-	return o.Copies(m.Host), err
+	return o.Copies(m.Host), o.Units(m.Host), err
 }
 
 // readUnit has systemd read a unit that changed since: what is asked before the agent is touched is to be about the unit that it is

@@ -58,8 +58,17 @@ func TestAnUninstallThatCouldNotBeEndedIsRefused(t *testing.T) {
 		"the link folder is read-only": func(t *testing.T, m *model) { mountsReadOnly(t, m.Host.Paths.LinkDir) },
 		"the unit folder is read-only": func(t *testing.T, m *model) { mountsReadOnly(t, m.Host.Paths.UnitDir) },
 		"the link folder is full":      func(t *testing.T, m *model) { full(t, m.Host.Paths.LinkDir) },
+		"the unit is immutable": func(t *testing.T, m *model) {
+			if err := immutable(m.Host.Paths.Unit(), true); err != nil {
+				t.Skipf("no file can be made immutable here: %v", err)
+			}
+			t.Cleanup(func() { must(t, immutable(m.Host.Paths.Unit(), false)) })
+		},
 	} {
 		for _, keep := range []bool{false, true} {
+			if keep && name == "the unit is immutable" {
+				continue // it stays as it is
+			}
 			t.Run(fmt.Sprintf("%s, keep the agent: %t", name, keep), func(t *testing.T) {
 				m := migrated(t)
 				spoils(t, m)
