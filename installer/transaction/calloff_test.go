@@ -189,3 +189,26 @@ func TestWhatOthersDoToTheAgentOfBefore(t *testing.T) {
 		})
 	}
 }
+
+// The database of today goes back once: an updater that is killed after that, with the agent started, takes nothing that the agent
+// has written since.
+func TestTheDatabaseOfTodayGoesBackOnce(t *testing.T) {
+	m := brokenBefore(t, 2, dies)
+	m.after = func(call string) error {
+		if call == "start" && m.main != nil && m.main.version == "1.1.0" {
+			panic(killed{})
+		}
+		return nil
+	}
+	m.leave(state.Uninstall{})
+	m.dropHooks()
+	m.write()
+	before := m.readDatabase().rows
+	m.tick()
+	if now := m.readDatabase().rows; len(before) == 0 || !slices.Equal(now, before) {
+		t.Errorf("the rows are %v, and were %v", now, before)
+	}
+	if err := m.calledOff(); err != nil {
+		t.Error(err)
+	}
+}
