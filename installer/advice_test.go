@@ -11,6 +11,7 @@ import (
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/installer/view"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
@@ -199,4 +200,17 @@ func TestAServiceIsToBeRestartedOnlyIfItStartsAgain(t *testing.T) {
 			t.Errorf("%s: status says %q, want %q", name, said, tc.want)
 		}
 	}
+}
+
+// statusSays is the status of a host, by what was seen already, and what it says of a condition; empty if it does not hold.
+func statusSays(t *testing.T, i *Installer, by decision.Type) (r view.Status, said string) {
+	t.Helper()
+	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
+	must(t, err)
+	for _, c := range r.Conditions {
+		if c.Type == by {
+			said = c.Message
+		}
+	}
+	return r, said
 }

@@ -41,14 +41,7 @@ func TestNoStartIsAdvisedUnderAConfigurationThatCannotBeRead(t *testing.T) {
 			h.unit.Command = []string{"teleport", "start", "--config=" + config, "--data-dir=" + h.Machine.Host.Paths.DataDir}
 			tc.breaks(h)
 			h.state(t)
-			r, err := h.Status(t.Context(), StatusOptions{Offline: true})
-			must(t, err)
-			said := ""
-			for _, c := range r.Conditions {
-				if c.Type == tc.by {
-					said = c.Message
-				}
-			}
+			_, said := statusSays(t, h.Installer, tc.by)
 			if strings.Contains(said, tc.start) != helps || strings.Contains(said, config) == helps {
 				t.Errorf("%s, with the configuration %q: status says %q of %s; want the advice %s: %v", name, content, said, tc.by, tc.start, helps)
 			}

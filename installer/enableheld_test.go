@@ -110,14 +110,7 @@ func TestAnAdviceToEnableSaysThatItAlsoSwitches(t *testing.T) {
 			tc.change(h)
 			breaks(h)
 			h.state(t)
-			r, err := h.Status(t.Context(), StatusOptions{Offline: true})
-			must(t, err)
-			said := ""
-			for _, c := range r.Conditions {
-				if c.Type == by {
-					said = c.Message
-				}
-			}
+			_, said := statusSays(t, h.Installer, by)
 			if said == "" && by == decision.ProxyConflict && h.config.Spec.Pinned {
 				continue // a pinned host follows no cluster
 			}

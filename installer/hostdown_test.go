@@ -98,14 +98,7 @@ func TestStatusAdvisesNoRollbackForWhatTheHostDoes(t *testing.T) {
 				must(t, m.Save(s.Machine.Host.Paths.Ticks()))
 				by = decision.AgentUnstable
 			}
-			r, err := s.Status(t.Context(), StatusOptions{Offline: true})
-			must(t, err)
-			said := ""
-			for _, c := range r.Conditions {
-				if c.Type == by {
-					said = c.Message
-				}
-			}
+			_, said := statusSays(t, s.Installer, by)
 			if strings.Contains(said, "rollback") || !strings.Contains(said, cause.says) {
 				t.Errorf("%s, noted %t: %s says %q; want %q", name, noted, by, said, cause.says)
 			}

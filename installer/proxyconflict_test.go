@@ -37,14 +37,7 @@ func TestAnAgentThatWasMovedToAnotherClusterIsAFault(t *testing.T) {
 			tc.breaks(h)
 		}
 		h.state(t)
-		r, err := h.Status(t.Context(), StatusOptions{Offline: true})
-		must(t, err)
-		said := ""
-		for _, c := range r.Conditions {
-			if c.Type == decision.ProxyConflict {
-				said = c.Message
-			}
-		}
+		r, said := statusSays(t, h.Installer, decision.ProxyConflict)
 		if (said != "") != tc.fault {
 			t.Errorf("%s: status says %q; want a fault: %v", text, said, tc.fault)
 		}

@@ -52,14 +52,7 @@ func TestARollbackIsAdvisedOnlyIfItWouldBegin(t *testing.T) {
 				by = decision.AgentUnstable
 			}
 			tc.breaks(t, s)
-			r, err := s.Status(t.Context(), StatusOptions{Offline: true})
-			must(t, err)
-			said := ""
-			for _, c := range r.Conditions {
-				if c.Type == by {
-					said = c.Message
-				}
-			}
+			_, said := statusSays(t, s.Installer, by)
 			refused := strings.Contains(said, "a rollback would be refused: ")
 			if said == "" || refused != (tc.says != "") || strings.Contains(said, advice) == refused || !strings.Contains(said, tc.says) {
 				t.Errorf("%s: %s says %q; want %q", name, by, said, tc.says)
@@ -158,14 +151,7 @@ func TestNothingGoesBackOverADatabaseOfALaterVersion(t *testing.T) {
 		m := s.ticks()
 		m.Unstable = &state.Unstable{Release: oss("1.1.0"), Count: 2, Since: noon, Last: noon}
 		must(t, m.Save(s.Machine.Host.Paths.Ticks()))
-		r, err := s.Status(t.Context(), StatusOptions{Offline: true})
-		must(t, err)
-		said := ""
-		for _, c := range r.Conditions {
-			if c.Type == decision.AgentUnstable {
-				said = c.Message
-			}
-		}
+		_, said := statusSays(t, s.Installer, decision.AgentUnstable)
 		for text, want := range map[string]bool{"a rollback would be refused: ": !unproven, refusal: !unproven, "`teleport-update pin VERSION` brings back": !unproven,
 			"`teleport-update rollback` goes back to version 1.0.0": unproven} {
 			if strings.Contains(said, text) != want {

@@ -76,3 +76,14 @@ func namedPIDFile(u systemd.Unit) string {
 	}
 	return file
 }
+
+// ownPIDFile says how to have the agent write another PID file. makes has systemd make the folder of it.
+func ownPIDFile(h *Host, file string, makes bool) string {
+	folder := ""
+	if makes {
+		folder = "`RuntimeDirectory=teleport`, `RuntimeDirectoryPreserve=yes`, "
+	}
+	return fmt.Sprintf("name another PID file in a drop-in (`systemctl edit teleport`), under [Service]: %[1]s`PIDFile=%[2]s`, `ExecStart=`, "+
+		"`ExecStart=%[3]s/teleport start … --pid-file=%[2]s` with all other arguments, `ExecReload=`, "+
+		"`ExecReload=/bin/sh -c \"exec pkill -HUP -L -F %[2]s\"`", folder, file, h.Paths.LinkDir)
+}

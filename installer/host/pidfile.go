@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -40,17 +39,6 @@ func CheckPIDFile(h *Host, u systemd.Unit, tree versions.Tree) error {
 	}
 	return failure.Unchanged("%s of %s is kept, and the agent could not write the PID file of version %s, %s: it would not start", setting,
 		u.Name, tree.Release.Short(), then).To("%s; then run the command again", ownPIDFile(h, file, makes)).Refused()
-}
-
-// ownPIDFile says how to have the agent write another PID file. makes has systemd make the folder of it.
-func ownPIDFile(h *Host, file string, makes bool) string {
-	folder := ""
-	if makes {
-		folder = "`RuntimeDirectory=teleport`, `RuntimeDirectoryPreserve=yes`, "
-	}
-	return fmt.Sprintf("name another PID file in a drop-in (`systemctl edit teleport`), under [Service]: %[1]s`PIDFile=%[2]s`, `ExecStart=`, "+
-		"`ExecStart=%[3]s/teleport start … --pid-file=%[2]s` with all other arguments, `ExecReload=`, "+
-		"`ExecReload=/bin/sh -c \"exec pkill -HUP -L -F %[2]s\"`", folder, file, h.Paths.LinkDir)
 }
 
 // keepsFromFolder is the setting of a unit that keeps its processes from making files in a folder; empty if none does, or

@@ -2,6 +2,9 @@ package transaction
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -19,11 +22,14 @@ func checkEnds(ctx context.Context, m *Machine, c state.Config, u state.Uninstal
 	if err == nil {
 		return nil
 	}
-	fix := "see that this can be written (`findmnt -T`, `lsattr -d`), then run the command again"
-	if failure.Is[*space.Error](err) {
-		fix = "make room there for programs that take the places of links, then run the command again"
+	fix := "correct that"
+	if path, is := errors.AsType[*os.PathError](err); is {
+		fix = fmt.Sprintf("make %s writable (`findmnt -T %[1]s` and `lsattr -d %[1]s` show what is in the way)", path.Path)
 	}
-	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).To("%s", fix).Refused()
+	if failure.Is[*space.Error](err) {
+		fix = "make room there for programs that take the places of links"
+	}
+	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).To("%s; then run the command again", fix).Refused()
 }
 
 // changesOf are the files that take the places of links, and the files of units that change.
