@@ -167,8 +167,15 @@ func TestAnUpdaterThatComesLaterIsReplacedWithoutATransaction(t *testing.T) {
 	s.AddOwnUpdater(scenes.OldVersion)
 	process := s.AgentProcess()
 	s.Fails(1, "managed by another updater (/opt/teleport/default/update.yaml)", second, "enable")
+	const advised = "`teleport-updater enable --replace-updater`"
+	if said := s.Try(second, "status", "--format", "text").Stdout; !strings.Contains(said, "needs_attention: this host is managed by another updater") || !strings.Contains(said, advised) {
+		t.Errorf("status says:\n%s", said)
+	}
 	s.Must(second, "enable", "--replace-updater")
 	s.Serves("1.0.0")
+	if said := s.Try(second, "status", "--format", "text").Stdout; strings.Contains(said, "another updater") || strings.Contains(said, "needs_attention") {
+		t.Errorf("after what it advises, status says:\n%s", said)
+	}
 	if now := s.AgentProcess(); now != process {
 		t.Errorf("the agent was %s and is %s", process, now)
 	}
