@@ -29,7 +29,8 @@ func checkEnds(ctx context.Context, m *Machine, c state.Config, u state.Uninstal
 	if failure.Is[*space.Error](err) {
 		fix = "make room there for programs that take the places of links"
 	}
-	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).To("%s; then run the command again", fix).Refused()
+	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).
+		To("%s; then run the command again", fix).Refused()
 }
 
 // changesOf are the files that take the places of links, and the files of units that change.
