@@ -202,7 +202,7 @@ func TestAServiceIsToBeRestartedOnlyIfItStartsAgain(t *testing.T) {
 	}
 }
 
-// statusSays is the status of a host, by what was seen already, and what it says of a condition; empty if it does not hold.
+// statusSays is the status of a host, by what was seen already, and what it says of a condition; empty if it does not name it.
 func statusSays(t *testing.T, i *Installer, by decision.Type) (r view.Status, said string) {
 	t.Helper()
 	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
