@@ -30,8 +30,8 @@ func AtTheEnd() Sweep {
 func endCombinations() (all []combination) {
 	for _, act := range actsBefore() {
 		for e := range endings {
-			if act.yesterday && endings[e].updated {
-				continue // it updates the host itself
+			if endings[e].updated && (act.yesterday || act.exchanged) {
+				continue // the first updates the host itself; what the second copies is active already
 			}
 			all = append(all, combination{phase: phase{name: endings[e].name}, action: act, to: oldVersion, whole: true, ending: &endings[e]})
 		}

@@ -29,7 +29,7 @@ func TestADataFolderThatIsALink(t *testing.T) {
 	// What was cut off in the middle of the watch is watched once more, and is healthy.
 	s.Wants("1.2.0")
 	update := s.MidWatch("1.2.0")
-	s.Must("systemctl", "kill", "--signal=KILL", scenes.SwitchUnits)
+	s.KillsMain(scenes.SwitchUnits)
 	s.Ends(update, 1)
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the tick after the cut ends with %d", code)

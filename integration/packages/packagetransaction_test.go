@@ -95,7 +95,7 @@ func packageAfterACut(t *testing.T, m manager) {
 	s.Wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{scenes.Packaged, "update"}})
 	s.Watched("1.1.0")
-	s.Must("systemctl", "kill", "--signal=KILL", scenes.SwitchUnits)
+	s.KillsMain(scenes.SwitchUnits)
 	if _, err := update.Wait(); err != nil {
 		t.Fatal(err)
 	}

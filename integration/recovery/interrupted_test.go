@@ -223,7 +223,7 @@ func (s *scene) killedInSecondWatch() {
 	noMore := s.WatchesLast()
 	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
 	s.watchedAgain()
-	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
+	s.KillsMain("again.service")
 	noMore()
 }
 

@@ -53,7 +53,7 @@ func TestAnUpdaterThatIsKilledBetweenStopAndStartIsRecoveredAtOnce(t *testing.T)
 func TestAnUpdaterThatIsKilledInMidWatchIsRecoveredAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]func(s *scene, unit string){
-		"by SIGKILL":         func(s *scene, unit string) { s.Must("systemctl", "kill", "--signal=KILL", unit) },
+		"by SIGKILL":         func(s *scene, unit string) { s.KillsMain(unit) },
 		"for want of memory": func(s *scene, unit string) { s.Must("systemctl", "set-property", "--runtime", unit, "MemoryMax=1M") },
 	} {
 		t.Run(name, func(t *testing.T) {

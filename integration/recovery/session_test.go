@@ -76,7 +76,7 @@ func TestARecoveryInAShellThatTheAgentRunsIsKilled(t *testing.T) {
 	noMore := s.WatchesLast()
 	update := s.inSession("update")
 	s.watchedAgain()
-	s.Must("systemctl", "kill", "--signal=KILL", scenes.SwitchUnits)
+	s.KillsMain(scenes.SwitchUnits)
 	noMore()
 	r, err := update.Wait()
 	if err != nil {

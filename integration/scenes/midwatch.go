@@ -62,12 +62,19 @@ func (s *Scene) Pauses() (goOn func()) {
 	return func() { s.Must("systemctl", "kill", "--signal=CONT", SwitchUnits) }
 }
 
+// KillsMain kills the main process of a unit, and systemd the others after it. If all are to be
+// signalled, systemctl fails where the unit's cgroup is gone when it comes to the others.
+func (s *Scene) KillsMain(unit string) {
+	s.T.Helper()
+	s.Must("systemctl", "kill", "--kill-who=main", "--signal=KILL", unit)
+}
+
 // KilledInMidWatch begins an update and kills the transaction while it watches the
 // version.
 func (s *Scene) KilledInMidWatch(v string) {
 	s.T.Helper()
 	update := s.MidWatch(v)
-	s.Must("systemctl", "kill", "--signal=KILL", SwitchUnits)
+	s.KillsMain(SwitchUnits)
 	r, err := update.Wait()
 	if err != nil {
 		s.T.Fatal(err)

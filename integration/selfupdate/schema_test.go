@@ -58,7 +58,7 @@ func (s *scene) killedByItself() {
 	update := s.Background(host.Command{Args: []string{s.Path, "update"}, Env: []string{"TELEPORT_UPDATE_SUCCESSOR=1:1"}})
 	s.Watched("1.1.0")
 	noMore()
-	s.Must("systemctl", "kill", "--signal=KILL", scenes.SwitchUnits)
+	s.KillsMain(scenes.SwitchUnits)
 	s.Ends(update, 1)
 }
 

@@ -205,7 +205,7 @@ func TestARemovalThatIsCutOffEndsWhole(t *testing.T) {
 				})
 				process := s.AgentProcess()
 				if how == "killed" {
-					s.Must("systemctl", "kill", "--signal=KILL", scenes.SwitchUnits)
+					s.KillsMain(scenes.SwitchUnits)
 					if _, err := enable.Wait(); err != nil {
 						t.Fatal(err)
 					}
