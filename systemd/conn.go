@@ -55,6 +55,9 @@ type Conn struct {
 	// Waits is called once for a job that waits for others for long, and goes on to; nil: it is not. It is set
 	// before the first job.
 	Waits func(*BlockedError)
+	// Withdrew is called if the start of a unit waited too long for starts of others, which it wants and does not need,
+	// and theirs were taken back; nil: it is not. It is set before the first job.
+	Withdrew func(unit string, others []string)
 
 	dialer dialer
 

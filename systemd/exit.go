@@ -75,6 +75,12 @@ func (u Unit) NeverBegan() bool {
 	return u.WasSkipped() || u.failedBefore() || notSetUp && !u.Running()
 }
 
+// NotExecuted reports whether the last process of the unit was one of systemd's own, which could not execute the unit's program: its file, or a
+// link on the way to it, was not there, or is damaged.
+func (u Unit) NotExecuted() bool {
+	return !u.Running() && u.Exit.Code == Exited && u.Exit.Status == notExecuted
+}
+
 // failedBefore reports whether the last start failed and had no main process: systemd forgets how the one before ended.
 func (u Unit) failedBefore() bool {
 	failed := u.ActiveState == "failed" || strings.HasPrefix(u.SubState, "auto-restart")

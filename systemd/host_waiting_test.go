@@ -28,13 +28,17 @@ func waitingUnits(t *testing.T, prefix string, texts map[string]string) (conn *C
 		writeHostFile(t, file, strings.ReplaceAll(text, "PREFIX", prefix))
 	}
 	t.Cleanup(func() {
-		// First all of them: the stop of one may wait for that of another.
-		for _, verb := range []string{"kill --signal=KILL", "stop", "reset-failed"} {
-			for unit := range texts {
-				exec.Command("systemctl", append(strings.Fields(verb), name(unit))...).Run()
+		// First all of them: the stop of one may wait for that of another. A stop that begins after a kill has a command of its own.
+		for range 5 {
+			for _, verb := range []string{"stop --no-block", "kill --signal=KILL"} {
+				for unit := range texts {
+					exec.Command("systemctl", append(strings.Fields(verb), name(unit))...).Run()
+				}
 			}
+			time.Sleep(100 * time.Millisecond)
 		}
 		for unit := range texts {
+			exec.Command("systemctl", "reset-failed", name(unit)).Run()
 			os.Remove("/etc/systemd/system/" + name(unit))
 		}
 	})
@@ -115,6 +119,59 @@ func TestHostTheWaitForJobsOfOtherUnits(t *testing.T) {
 			u, err = conn.Unit(t.Context(), name("agent"))
 			if err != nil || u.JobPending != (tc.verb == VerbStart) || u.Running() != (tc.verb == VerbStop) {
 				t.Errorf("then the unit is %s, with a job: %v, %v", u.ActiveState, u.JobPending, err)
+			}
+		})
+	}
+}
+
+// A start that waits for others without an end takes back the starts that it brought with it, if it can do without them.
+func TestHostAStartOfWhatIsOnlyWantedIsTakenBack(t *testing.T) {
+	const wants = "[Unit]\nWants=PREFIX-wanted.service\nAfter=PREFIX-wanted.service PREFIX-stage.service\n[Service]\nExecStart=/bin/sleep infinity\n"
+	needs := strings.ReplaceAll(wants, "Wants=", "Requires=")
+	for _, tc := range []struct {
+		name, agent string
+		first       string // what is started before
+		want        bool
+	}{
+		{"wanted", wants, "", true},
+		{"needed", needs, "", false},
+		{"before", wants, "stage", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			conn, name, systemctl := waitingUnits(t, "taken-"+tc.name, map[string]string{"agent": tc.agent, "wanted": sleeps, "stage": sleeps})
+			if tc.first != "" {
+				systemctl("start", "--no-block", name(tc.first))
+			}
+			var others []string
+			conn.Withdrew = func(_ string, names []string) { others = names }
+			p, err := conn.QueueJob(t.Context(), VerbStart, name("agent"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := conn.Unit(t.Context(), name("agent"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs, err := conn.ahead(t.Context(), name("agent"), VerbStart)
+			if err != nil || len(jobs) == 0 {
+				t.Fatalf("it waits for %q, %v", namesOf(jobs), err)
+			}
+			if got := conn.withdraw(t.Context(), p, u, jobs); got != tc.want {
+				t.Errorf("the starts of others were taken back: %v; want %v", got, tc.want)
+			}
+			if !tc.want {
+				return
+			}
+			if err := conn.WaitJob(t.Context(), p, time.Minute); err != nil {
+				t.Error(err)
+			}
+			u, err = conn.Unit(t.Context(), name("agent"))
+			if err != nil || !u.Running() || !slices.Equal(others, []string{name("wanted")}) {
+				t.Errorf("then the unit is %s, %v, and told was %q", u.ActiveState, err, others)
+			}
+			if other, err := conn.Unit(t.Context(), name("wanted")); err != nil || other.ActiveState != "activating" {
+				t.Errorf("what it wants is %s, %v", other.ActiveState, err)
 			}
 		})
 	}

@@ -105,6 +105,9 @@ func (q *queue) look(ctx context.Context, c *Conn, p PendingJob, u Unit) (waits 
 		q.patience, q.since = patience, now
 	}
 	blocked := &BlockedError{Unit: p.Unit, By: namesOf(jobs)}
+	if now.Sub(q.since) > q.patience && verb == VerbStart && c.withdraw(ctx, p, u, jobs) {
+		return true, nil
+	}
 	switch {
 	case now.Sub(q.since) > q.patience, now.Sub(q.begun) > JobCap:
 		return true, c.giveUp(ctx, p, u.Job, verb, blocked)
@@ -148,13 +151,35 @@ func (c *Conn) notBegun(ctx context.Context, j Job) bool {
 	return err == nil && state == "waiting"
 }
 
-// cancelJob takes a job back that has not begun.
+// cancelJob takes a job back. What a start has begun goes on.
 func (c *Conn) cancelJob(ctx context.Context, j Job) error {
 	_, err := do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {
 		call := l.calls.Object("org.freedesktop.systemd1", dbus.ObjectPath("/org/freedesktop/systemd1"))
 		return struct{}{}, call.CallWithContext(ctx, "org.freedesktop.systemd1.Manager.CancelJob", 0, j.ID).Err
 	})
 	return err
+}
+
+// withdraw takes back the starts that a start of ours brought with it, of units that u wants and does not need, if it waits for nothing
+// else: an agent that was stopped would stay down for as long as they hang, whoever asked for it. What they have begun
+// goes on, and systemd begins the start of u.
+func (c *Conn) withdraw(ctx context.Context, p PendingJob, u Unit, jobs []sdbus.JobStatus) bool {
+	keeps := func(j sdbus.JobStatus) bool {
+		needed := slices.ContainsFunc(u.Ties.Needs, func(n Need) bool { return n.Unit == j.Unit })
+		return needed || j.Id < p.ID || isStop(Verb(j.JobType))
+	}
+	if len(jobs) == 0 || slices.ContainsFunc(jobs, keeps) {
+		return false
+	}
+	for _, j := range jobs {
+		if c.cancelJob(ctx, Job{ID: j.Id}) != nil {
+			return false
+		}
+	}
+	if c.Withdrew != nil {
+		c.Withdrew(p.Unit, namesOf(jobs))
+	}
+	return true
 }
 
 // giveUp ends the wait for a job that systemd does not begin. A reload, a stop and a restart are taken

@@ -224,6 +224,9 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger, progress func
 	conn.Waits = func(blocked *systemd.BlockedError) {
 		log.Info("systemd finishes jobs of other units first", "unit", blocked.Unit, "waits_for", strings.Join(blocked.By, ", "))
 	}
+	conn.Withdrew = func(unit string, others []string) {
+		log.Warn("the unit starts without others that it wants: their start does not end", "unit", unit, "others", strings.Join(others, ", "))
+	}
 	return &realAgent{Conn: conn, log: log, progress: progress, unit: unit}, nil
 }
 
