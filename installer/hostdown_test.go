@@ -86,6 +86,19 @@ func TestTheTimerLeavesNoVersionForWhatTheHostDoes(t *testing.T) {
 	}
 }
 
+// A start that failed because somebody had taken a link says nothing about the version once the link is back.
+func TestTheTimerLeavesNoVersionForAProgramThatIsBack(t *testing.T) {
+	for _, unproven := range []bool{false, true} {
+		s, shows := crashingHost(t, unproven)
+		shows(func(u *systemd.Unit, executes *string) { doesNotComeUp(u, executes); u.Exit.Status = 203 })
+		n := s.countsOnly()
+		must(t, s.beginTick().end(t.Context(), nil))
+		if *n != 0 || s.ticks().Unstable != nil {
+			t.Errorf("unproven %t: %d transactions; unstable %+v", unproven, *n, s.ticks().Unstable)
+		}
+	}
+}
+
 func TestStatusAdvisesNoRollbackForWhatTheHostDoes(t *testing.T) {
 	for name, cause := range hostsCauses {
 		for _, noted := range []bool{false, true} {

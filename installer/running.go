@@ -34,6 +34,9 @@ func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
 	if u.NeverBegan() {
 		return "systemd began no process of it"
 	}
+	if u.NotExecuted() && t.canExecute() {
+		return "systemd could not execute its program, which can be executed now"
+	}
 	for _, look := range []func(context.Context) (why, err error){t.host().Starts, t.host().NextStart, t.host().Needs} {
 		if why, err := look(ctx); err == nil && why != nil {
 			return why.Error()
@@ -42,12 +45,35 @@ func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
 	return ""
 }
 
+// canExecute reports whether the active version is as it was unpacked, and link and unit lead to it: what systemd executes is known
+// to be a program that this host can execute.
+func (t *tick) canExecute() bool {
+	v, err := t.host().Version()
+	if err != nil || !v.Whole || v.Unusable != nil || v.Changed {
+		return false
+	}
+	problems, err := t.host().Links()
+	return err == nil && len(problems) == 0
+}
+
 // givenUp reports whether systemd started an agent again and again, and then no more: it
 // came to its limit of starts. One that a person stopped is idle.
 func givenUp(u systemd.Unit) bool {
-	failed := u.ActiveState == "failed" && !u.Idle()
-	restarts := u.Restart != "no" && u.NRestarts > 0
-	return failed && restarts && u.UnitFileState == "enabled"
+	return failed(u) && u.Restart != "no" && u.NRestarts > 0
+}
+
+// hadNoProcess reports whether the last start of an agent failed before its program ran, for something that is back now. systemd does not
+// try again where the unit says so (Restart=no).
+func (t *tick) hadNoProcess(ctx context.Context, u systemd.Unit) bool {
+	if !failed(u) || !u.NeverBegan() && !u.NotExecuted() || !t.canExecute() {
+		return false
+	}
+	why, err := t.host().NextStart(ctx)
+	return why == nil && err == nil
+}
+
+func failed(u systemd.Unit) bool {
+	return u.ActiveState == "failed" && !u.Idle() && u.UnitFileState == "enabled"
 }
 
 // startGivenUp gives such an agent one more start in each run of the timer: what it failed
@@ -58,7 +84,7 @@ func (t *tick) startGivenUp(ctx context.Context) {
 	if !follows || !t.i.Machine.Scheduled || host.Exists(t.i.Machine.Host.Paths.Journal()) {
 		return
 	}
-	if a, err := t.host().Agent(ctx); err != nil || !givenUp(a.Unit) {
+	if a, err := t.host().Agent(ctx); err != nil || !givenUp(a.Unit) && !t.hadNoProcess(ctx, a.Unit) {
 		return
 	}
 	agent, err := t.i.Machine.Agent(ctx)
@@ -67,7 +93,7 @@ func (t *tick) startGivenUp(ctx context.Context) {
 	}
 	defer agent.Close()
 	defer t.waited()
-	t.i.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version",
+	t.i.Machine.Host.Log.Warn("systemd starts the agent no more after starts that failed; it is started once more", "version",
 		c.Spec.ActiveVersion)
 	if err := agent.Start(ctx); err != nil {
 		t.i.Machine.Host.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)

@@ -222,8 +222,11 @@ func TestADatabaseThatIsNotInItsPlaceIsMissed(t *testing.T) {
 		had   bool
 		says  bool
 	}{
-		"it is there":                  {holds: true, had: true},
-		"moved away, and open":         {make: func(t *testing.T, proc string) { must(t, os.Rename(proc, proc+".away")) }, holds: true, says: true},
+		"it is there":          {holds: true, had: true},
+		"moved away, and open": {make: func(t *testing.T, proc string) { must(t, os.Rename(proc, proc+".away")) }, holds: true, says: true},
+		"renamed, with its log beside it": {make: func(t *testing.T, proc string) {
+			must(t, os.Rename(filepath.Join(proc, "sqlite.db"), filepath.Join(proc, "moved")))
+		}, holds: true, says: true},
 		"moved away, and known":        {make: func(t *testing.T, proc string) { must(t, os.Rename(proc, proc+".away")) }, had: true, says: true},
 		"a file in the folder's place": {make: func(t *testing.T, proc string) { must(t, os.RemoveAll(proc)); writeFile(t, proc, "") }, holds: true, says: true},
 		"another one in its place": {make: func(t *testing.T, proc string) {
@@ -242,9 +245,11 @@ func TestADatabaseThatIsNotInItsPlaceIsMissed(t *testing.T) {
 		writeFile(t, database, "SQLite format 3")
 		pid := 0
 		if tc.holds {
-			f, err := os.Open(database)
-			must(t, err)
-			defer f.Close()
+			for _, file := range []string{database, database + "-wal"} {
+				f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+				must(t, err)
+				defer f.Close()
+			}
 			pid = os.Getpid()
 		}
 		if tc.make != nil {

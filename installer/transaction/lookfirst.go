@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 
 	"teleport-update/installer/host"
+	"teleport-update/internal/procfs"
 )
 
 // lookFirst looks, while the agent runs, whether all of it can go back. What is in the
@@ -37,8 +40,7 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 		return err
 	}
 	sight, err := u.agent.Look(ctx)
-	// Whether it is the new version, or the process of before, which serves on, on a database that may not be its own.
-	if err == nil && sight.Running() && (u.j.Watch.OldServes || sight.runsFrom(u.j.To.ProgramsDir())) {
+	if err == nil && sight.Running() && u.isAgent(sight) {
 		if err := u.place.CheckCanStop(sight.Unit); err != nil {
 			return err
 		}
@@ -65,6 +67,18 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("the database cannot go back: %w", err)
+}
+
+// isAgent reports whether what runs is an agent, and no program that others had systemd start in its place: the new version, also
+// if its folder was moved, or the process of before, which serves on, on a database that may not be its own.
+func (u *undoing) isAgent(s Sight) bool {
+	if u.j.Watch.OldServes || s.runsFrom(u.j.To.ProgramsDir()) {
+		return true
+	}
+	path := u.j.Database.Path
+	return path != "" && slices.ContainsFunc(s.serving(), func(p procfs.Process) bool {
+		return procfs.Host().OpenByName([]int{p.PID}, filepath.Base(path)) != ""
+	})
 }
 
 // canRestore looks at what a restore needs while the agent runs; closely, down to the

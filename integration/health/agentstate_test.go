@@ -287,7 +287,7 @@ func (s *scene) readyOnce(is *atomic.Bool) (url string) {
 // does not start it again once the link is back, and the next run does.
 func TestAnAgentThatSystemdGaveUpIsStartedOnceItsLinkIsBack(t *testing.T) {
 	t.Parallel()
-	for _, by := range []string{"the run", "who broke it"} {
+	for _, by := range []string{"the run", "who broke it", "the run, and systemd does not restart it"} {
 		t.Run(by, func(t *testing.T) {
 			s := newScene(t)
 			s.Release(release.Spec{Version: "1.0.0"})
@@ -295,6 +295,10 @@ func TestAnAgentThatSystemdGaveUpIsStartedOnceItsLinkIsBack(t *testing.T) {
 			s.Enable()
 			s.Must("systemctl", "enable", "--now", "teleport")
 			s.Serves("1.0.0")
+			if strings.HasSuffix(by, "not restart it") {
+				s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nRestart=no\n")
+				s.Must("systemctl", "daemon-reload")
+			}
 			s.Must("ln", "-sfn", "/nowhere", scenes.LinkDir+"/teleport")
 			s.Try("systemctl", "restart", "teleport")
 			host.Wait(t, patience, func() error {

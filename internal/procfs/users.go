@@ -81,6 +81,15 @@ func (f FS) SeesSame(pid int, path string) bool {
 // and whose name begins so, wherever it is and whether it is still there; what SQLite keeps beside
 // a database is left out. Empty: there is none.
 func (f FS) OpenByName(pids []int, prefix string) string {
+	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, prefix) && !isBesideDatabase(name) })
+}
+
+// OpenBeside is OpenByName for what SQLite keeps beside a database of that name: who renames a database leaves that.
+func (f FS) OpenBeside(pids []int, database string) string {
+	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, database) && isBesideDatabase(name) })
+}
+
+func (f FS) open(pids []int, fits func(name string) bool) string {
 	for _, pid := range pids {
 		descriptors, err := os.ReadDir(f.of(pid, "fd"))
 		if err != nil {
@@ -88,11 +97,7 @@ func (f FS) OpenByName(pids []int, prefix string) string {
 		}
 		for _, d := range descriptors {
 			path, err := os.Readlink(filepath.Join(f.of(pid, "fd"), d.Name()))
-			name := strings.TrimSuffix(filepath.Base(path), deleted)
-			if err == nil && strings.HasPrefix(name, prefix) && !slices.ContainsFunc(databaseSuffixes, func(s string) bool {
-				return strings.HasSuffix(name,
-					s)
-			}) {
+			if err == nil && fits(strings.TrimSuffix(filepath.Base(path), deleted)) {
 				return path
 			}
 		}
@@ -114,6 +119,10 @@ func (f FS) OpenInstead(pid int, path string) string {
 }
 
 var databaseSuffixes = []string{"-wal", "-shm", "-journal"}
+
+func isBesideDatabase(name string) bool {
+	return slices.ContainsFunc(databaseSuffixes, func(s string) bool { return strings.HasSuffix(name, s) })
+}
 
 // descriptor reads how a file is open from proc_pid_fdinfo(5). What cannot be read is
 // taken for open for writing.

@@ -73,7 +73,7 @@ func TestWhatAProcessHasOpenByItsName(t *testing.T) {
 		"renamed":                 {func(_, path string) error { return os.Rename(path, path+".old") }, "proc/db.old"},
 		"renamed with its folder": {func(dir, _ string) error { return os.Rename(dir, dir+".old") }, "proc.old/db"},
 		"by another name":         {func(dir, path string) error { return os.Rename(path, filepath.Join(dir, "other")) }, ""},
-		"beside a database":       {func(dir, path string) error { return os.Rename(path, path+"-wal") }, ""},
+		"beside a database":       {func(_, path string) error { return os.Rename(path, path+"-wal") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -96,6 +96,9 @@ func TestWhatAProcessHasOpenByItsName(t *testing.T) {
 			}
 			if got := Host().OpenByName([]int{os.Getpid()}, "db"); got != want {
 				t.Errorf("it is open as %q; want %q", got, want)
+			}
+			if got := Host().OpenBeside([]int{os.Getpid()}, "db"); (got == path+"-wal") != (name == "beside a database") {
+				t.Errorf("beside a database is open %q", got)
 			}
 			if sees := Host().Sees(os.Getpid(), path); sees != (name == "in its place") {
 				t.Errorf("the process sees it: %t", sees)
