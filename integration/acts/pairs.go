@@ -27,12 +27,24 @@ func (a action) clashes(b action) bool {
 		return true
 	case a.stops() && b.plainName() == unstoppable, b.stops() && a.plainName() == unstoppable:
 		return true // systemd refuses half of it
+	case a.takesUnit() && b.startsByHand(), b.takesUnit() && a.startsByHand():
+		return true // who stopped the agent has no unit to start it by
+	case a.plainName() == "the old version is removed" && b.plainName() == "the journal is removed", b.plainName() == "the old version is removed" && a.plainName() == "the journal is removed":
+		return true // nothing tells any more of the change that was cut off, nor which version the agent runs
 	}
 	return slices.ContainsFunc([]string{"other-user", "$AWAY", "$DATA/moved", "srv-agent.mount", "/proc/mounts"}, shared)
 }
 
 // unstoppable is the act after which systemd stops no agent.
 const unstoppable = "the agent may not be stopped by hand"
+
+// takesUnit reports whether the agent's unit is not there, or says nothing, after the act.
+func (a action) takesUnit() bool {
+	return slices.Contains([]string{"the file of teleport.service is gone", "the file of teleport.service is emptied", "the unit folder is gone"},
+		a.plainName())
+}
+
+func (a action) startsByHand() bool { return strings.Contains(a.before, startsAgain) }
 
 var stopping = regexp.MustCompile(`systemctl (stop|restart) teleport\b`)
 
