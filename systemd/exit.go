@@ -75,8 +75,8 @@ func (u Unit) NeverBegan() bool {
 	return u.WasSkipped() || u.failedBefore() || notSetUp && !u.Running()
 }
 
-// NotExecuted reports whether the last process of the unit was one of systemd's own, which could not execute the unit's program: its file, or a
-// link on the way to it, was not there, or is damaged.
+// NotExecuted reports whether the last process of the unit was one of systemd's own, which could not execute the unit's
+// program: its file, or a link on the way to it, was not there, or is damaged.
 func (u Unit) NotExecuted() bool {
 	return !u.Running() && u.Exit.Code == Exited && u.Exit.Status == notExecuted
 }

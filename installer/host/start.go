@@ -159,7 +159,7 @@ func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 // hasOpen reports whether a process has a database of a name open, wherever that is by now, or what SQLite keeps beside it.
 func hasOpen(pid int, name string) bool {
 	pids := []int{pid}
-	return procfs.Host().OpenByName(pids, name) != "" || procfs.Host().OpenBeside(pids, name) != ""
+	return procfs.Host().OpenByName(pids, name) != "" || procfs.Host().OpenLogOf(pids, name) != ""
 }
 
 // unreachable says what keeps the unit's next process from the agent's program or its database, a setting

@@ -81,12 +81,12 @@ func (f FS) SeesSame(pid int, path string) bool {
 // and whose name begins so, wherever it is and whether it is still there; what SQLite keeps beside
 // a database is left out. Empty: there is none.
 func (f FS) OpenByName(pids []int, prefix string) string {
-	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, prefix) && !isBesideDatabase(name) })
+	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, prefix) && !isLog(name) })
 }
 
-// OpenBeside is OpenByName for what SQLite keeps beside a database of that name: who renames a database leaves that.
-func (f FS) OpenBeside(pids []int, database string) string {
-	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, database) && isBesideDatabase(name) })
+// OpenLogOf is OpenByName for what SQLite keeps beside a database of that name: who renames a database leaves that.
+func (f FS) OpenLogOf(pids []int, database string) string {
+	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, database) && isLog(name) })
 }
 
 func (f FS) open(pids []int, fits func(name string) bool) string {
@@ -120,7 +120,7 @@ func (f FS) OpenInstead(pid int, path string) string {
 
 var databaseSuffixes = []string{"-wal", "-shm", "-journal"}
 
-func isBesideDatabase(name string) bool {
+func isLog(name string) bool {
 	return slices.ContainsFunc(databaseSuffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 

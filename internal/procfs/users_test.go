@@ -97,7 +97,7 @@ func TestWhatAProcessHasOpenByItsName(t *testing.T) {
 			if got := Host().OpenByName([]int{os.Getpid()}, "db"); got != want {
 				t.Errorf("it is open as %q; want %q", got, want)
 			}
-			if got := Host().OpenBeside([]int{os.Getpid()}, "db"); (got == path+"-wal") != (name == "beside a database") {
+			if got := Host().OpenLogOf([]int{os.Getpid()}, "db"); (got == path+"-wal") != (name == "beside a database") {
 				t.Errorf("beside a database is open %q", got)
 			}
 			if sees := Host().Sees(os.Getpid(), path); sees != (name == "in its place") {
