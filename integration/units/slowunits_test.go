@@ -4,6 +4,7 @@ package units
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +74,23 @@ func TestAUnitThatStartsSlowlyHoldsUpNoChange(t *testing.T) {
 	s.Must(updater, "rollback")
 	s.Serves("1.0.0")
 	s.Closed()
+}
+
+// A unit that the agent only wants, and whose start never ends, holds up the agent's for five minutes, and no longer.
+func TestAWantedUnitThatHangsIsNotWaitedForWithoutAnEnd(t *testing.T) {
+	if os.Getenv("FAULTS") != "all" {
+		t.Skip("this takes five minutes: `make test-nightly` runs it")
+	}
+	s := newSlowScene(t)
+	s.Write("/etc/systemd/system/wanted.service", "[Service]\nType=oneshot\nExecStart=/bin/sleep infinity\n")
+	s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Unit]\nWants=wanted.service\nAfter=wanted.service\n")
+	s.Must("systemctl", "daemon-reload")
+	s.Must(updater, "rollback")
+	s.Serves("1.0.0")
+	s.Closed()
+	if said := s.Logged(); !strings.Contains(said, "the unit starts without others that it wants: their start does not end unit=teleport.service others=wanted.service") {
+		t.Errorf("nothing says that a start was taken back:\n%s", said)
+	}
 }
 
 // An updater that is killed while the stop that it asked for waits, or goes on, leaves a stop that systemd brings to
