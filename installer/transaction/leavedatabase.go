@@ -242,6 +242,12 @@ func (t *transaction) keepToday(ctx context.Context, c state.Config) error {
 	if _, err := db.Schema(ctx); err != nil && t.j.Database.Taken {
 		return nil // what is there now is half of a restore
 	}
+	if t.j.Database.Taken {
+		// It is written over, with what the agent wrote since. A boot in between exchanges no database of which there is half a backup.
+		if err := t.j.journalTodayUnkept(); err != nil {
+			return err
+		}
+	}
 	active := c.Active()
 	meta := backup.Meta{Proxy: t.m.proxyOf(c.Spec), Version: active.Version, Edition: active.Edition, Created: t.m.Now()}
 	if _, err := db.Take(ctx, backup.TakeRequest{Dir: t.j.Uninstall.KeepsIn, Meta: meta, Stopped: true}); err != nil {

@@ -312,6 +312,11 @@ func (r *openJournal) journalTodayKept() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
 }
 
+// journalTodayUnkept says that the backup of that database is about to be made anew.
+func (r *openJournal) journalTodayUnkept() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
+}
+
 // journalAside says under which name that is kept which is about to be moved out of the way.
 func (r *openJournal) journalAside(name string) error {
 	return r.journal(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
