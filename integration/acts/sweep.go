@@ -120,7 +120,7 @@ func (s Sweep) chosen(t *testing.T, own bool) (some []combination) {
 func (s Sweep) share(t *testing.T) (first, stride int) {
 	t.Helper()
 	stride = len(s.all) / s.some
-	for stride%7 == 0 || stride%2 == 0 && stride > 2 {
+	for stride%7 == 0 || stride%3 == 0 || stride%2 == 0 && stride > 2 {
 		stride-- // no factor that the moments have, too, so that each of them has its part
 	}
 	if !s.varies {
