@@ -136,10 +136,12 @@ func TestHostAStartOfWhatIsOnlyWantedIsTakenBack(t *testing.T) {
 		{"wanted", wants, "", true},
 		{"needed", needs, "", false},
 		{"before", wants, "stage", false},
+		{"neither", strings.ReplaceAll(wants, "Wants=PREFIX-wanted.service", "Wants=PREFIX-other.service"), "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			conn, name, systemctl := waitingUnits(t, "taken-"+tc.name, map[string]string{"agent": tc.agent, "wanted": sleeps, "stage": sleeps})
+			conn, name, systemctl := waitingUnits(t, "taken-"+tc.name, map[string]string{"agent": tc.agent, "wanted": sleeps, "stage": sleeps,
+				"other": "[Unit]\nWants=PREFIX-wanted.service\n" + sleeps})
 			if tc.first != "" {
 				systemctl("start", "--no-block", name(tc.first))
 			}

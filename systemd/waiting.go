@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	sdbus "github.com/coreos/go-systemd/v22/dbus"
@@ -162,13 +163,15 @@ func (c *Conn) cancelJob(ctx context.Context, j Job) error {
 
 // withdraw takes back the starts that a start of ours brought with it, of units that u wants and does not need, if it waits for nothing
 // else: an agent that was stopped would stay down for as long as they hang, whoever asked for it. What they have begun
-// goes on, and systemd begins the start of u.
+// goes on, and systemd begins the start of u. A mount is waited for: an agent without its data begins as a new one.
 func (c *Conn) withdraw(ctx context.Context, p PendingJob, u Unit, jobs []sdbus.JobStatus) bool {
+	of, err := do(ctx, c, func(ctx context.Context, l *link) (properties, error) { return l.properties(ctx, unitPath(p.Unit)) })
+	wants := property[[]string](of, "Wants")
 	keeps := func(j sdbus.JobStatus) bool {
-		needed := slices.ContainsFunc(u.Ties.Needs, func(n Need) bool { return n.Unit == j.Unit })
-		return needed || j.Id < p.ID || isStop(Verb(j.JobType))
+		needed := slices.ContainsFunc(u.Ties.Needs, func(n Need) bool { return n.Unit == j.Unit }) || strings.HasSuffix(j.Unit, ".mount")
+		return needed || !slices.Contains(wants, j.Unit) || j.Id < p.ID || isStop(Verb(j.JobType))
 	}
-	if len(jobs) == 0 || slices.ContainsFunc(jobs, keeps) {
+	if err != nil || len(jobs) == 0 || slices.ContainsFunc(jobs, keeps) {
 		return false
 	}
 	for _, j := range jobs {

@@ -149,17 +149,11 @@ func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 		return nil
 	case procfs.Host().Sees(pid, path): // by a mount of its own
 		return nil
-	case !had && !hasOpen(pid, filepath.Base(path)):
+	case !had && !procfs.Host().HasDatabase(pid, filepath.Base(path)):
 		return nil // it has none yet
 	}
 	return failure.Refuse("the agent's database %s is missing, and an agent that starts makes an empty one: "+
 		"put it back, or mount its file system, before anybody restarts the agent", path)
-}
-
-// hasOpen reports whether a process has a database of a name open, wherever that is by now, or what SQLite keeps beside it.
-func hasOpen(pid int, name string) bool {
-	pids := []int{pid}
-	return procfs.Host().OpenByName(pids, name) != "" || procfs.Host().OpenLogOf(pids, name) != ""
 }
 
 // unreachable says what keeps the unit's next process from the agent's program or its database, a setting

@@ -125,6 +125,39 @@ func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
 	}
 }
 
+// A continuation backs the database of today up once more, over the first backup. If it cannot, no boot exchanges the database.
+func TestABootExchangesNoDatabaseWhoseBackupIsBeingMadeAnew(t *testing.T) {
+	dry := migrated(t)
+	dry.leave(state.Uninstall{})
+	tried := 0
+	for n := range dry.calls {
+		m := migrated(t)
+		m.meets(n, outcome{before: func(*model) error { panic(killed{}) }})
+		m.leave(state.Uninstall{})
+		m.dropHooks()
+		j, err := load(m.Host.Paths.Journal())
+		if err != nil || j == nil || j.Phase != uninstalling || j.Database.Plan != state.RestoreDatabase || j.Database.Restored {
+			continue
+		}
+		tried++
+		// It was killed after it had noted its backup, which the continuation cannot make anew.
+		if err := errors.Join(j.journalTodayKept(), os.MkdirAll(filepath.Dir(j.Uninstall.KeepsIn), 0o700),
+			os.RemoveAll(j.Uninstall.KeepsIn), os.WriteFile(j.Uninstall.KeepsIn, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		m.tick()
+		if err, _ := m.reboot(); err != nil {
+			t.Errorf("call %d: the boot ends with %v", n, err)
+		}
+		if got := m.readDatabase().schema; got != 2 {
+			t.Errorf("call %d: the database has schema %d, and there is no backup of today's", n, got)
+		}
+	}
+	if tried == 0 {
+		t.Error("no call was met before the exchange")
+	}
+}
+
 // No host loses its agent where no backup fits the agent of before.
 func TestAnUninstallIsRefusedWhereTheAgentOfBeforeCouldNotRun(t *testing.T) {
 	original := func(m *model) string { return filepath.Join(m.Host.Paths.Original(), "backup") }

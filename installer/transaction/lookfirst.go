@@ -77,7 +77,7 @@ func (u *undoing) isAgent(s Sight) bool {
 	}
 	path := u.j.Database.Path
 	return path != "" && slices.ContainsFunc(s.serving(), func(p procfs.Process) bool {
-		return procfs.Host().OpenByName([]int{p.PID}, filepath.Base(path)) != ""
+		return procfs.Host().HasDatabase(p.PID, filepath.Base(path))
 	})
 }
 

@@ -29,7 +29,7 @@ func (a action) clashes(b action) bool {
 		return true // systemd refuses half of it
 	case a.takesUnit() && b.startsByHand(), b.takesUnit() && a.startsByHand():
 		return true // who stopped the agent has no unit to start it by
-	case a.plainName() == "the old version is removed" && b.plainName() == "the journal is removed", b.plainName() == "the old version is removed" && a.plainName() == "the journal is removed":
+	case slices.Contains(bothLost, a.plainName()) && slices.Contains(bothLost, b.plainName()):
 		return true // nothing tells any more of the change that was cut off, nor which version the agent runs
 	}
 	return slices.ContainsFunc([]string{"other-user", "$AWAY", "$DATA/moved", "srv-agent.mount", "/proc/mounts"}, shared)
@@ -37,6 +37,9 @@ func (a action) clashes(b action) bool {
 
 // unstoppable is the act after which systemd stops no agent.
 const unstoppable = "the agent may not be stopped by hand"
+
+// bothLost are acts of which a host survives one.
+var bothLost = []string{"the old version is removed", "the journal is removed"}
 
 // takesUnit reports whether the agent's unit is not there, or says nothing, after the act.
 func (a action) takesUnit() bool {

@@ -84,9 +84,10 @@ func (f FS) OpenByName(pids []int, prefix string) string {
 	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, prefix) && !isLog(name) })
 }
 
-// OpenLogOf is OpenByName for what SQLite keeps beside a database of that name: who renames a database leaves that.
-func (f FS) OpenLogOf(pids []int, database string) string {
-	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, database) && isLog(name) })
+// HasDatabase reports whether a process has a database of a name open, wherever that is by now, or what SQLite keeps
+// beside it: who renames a database leaves that.
+func (f FS) HasDatabase(pid int, name string) bool {
+	return f.open([]int{pid}, func(open string) bool { return strings.HasPrefix(open, name) }) != ""
 }
 
 func (f FS) open(pids []int, fits func(name string) bool) string {

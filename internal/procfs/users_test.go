@@ -97,8 +97,8 @@ func TestWhatAProcessHasOpenByItsName(t *testing.T) {
 			if got := Host().OpenByName([]int{os.Getpid()}, "db"); got != want {
 				t.Errorf("it is open as %q; want %q", got, want)
 			}
-			if got := Host().OpenLogOf([]int{os.Getpid()}, "db"); (got == path+"-wal") != (name == "beside a database") {
-				t.Errorf("beside a database is open %q", got)
+			if got := Host().HasDatabase(os.Getpid(), "db"); got != (name != "by another name") {
+				t.Errorf("the process has the database: %t", got)
 			}
 			if sees := Host().Sees(os.Getpid(), path); sees != (name == "in its place") {
 				t.Errorf("the process sees it: %t", sees)
