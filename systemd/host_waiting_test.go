@@ -155,6 +155,16 @@ func TestHostAStartOfWhatIsOnlyWantedIsTakenBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// systemd begins what is queued once nobody asks it anything; a start that is taken back before has begun nothing.
+			for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+				wanted, err := conn.Unit(t.Context(), name("wanted"))
+				if err != nil || time.Since(began) > patience {
+					t.Fatalf("what it waits for is %s, %v", wanted.ActiveState, err)
+				}
+				if wanted.ActiveState == "activating" {
+					break
+				}
+			}
 			jobs, err := conn.ahead(t.Context(), name("agent"), VerbStart)
 			if err != nil || len(jobs) == 0 {
 				t.Fatalf("it waits for %q, %v", namesOf(jobs), err)
@@ -203,7 +213,8 @@ func TestHostAStartOfAUnitThatSystemdWasToStartAgain(t *testing.T) {
 			}
 		}
 	}
-	systemctl("kill", "--signal=KILL", name("agent"))
+	// The main process alone: a kill of all fails if the last one ends before systemd has asked for them.
+	systemctl("kill", "--kill-who=main", "--signal=KILL", name("agent"))
 	crashed(0)
 	p, err := conn.QueueJob(t.Context(), VerbStop, name("agent"))
 	if err != nil {
@@ -213,7 +224,7 @@ func TestHostAStartOfAUnitThatSystemdWasToStartAgain(t *testing.T) {
 	if err := conn.cancelJob(t.Context(), state().Job); err != nil {
 		t.Fatalf("take back job %d: %v", p.ID, err)
 	}
-	systemctl("kill", "--signal=KILL", name("aside")) // its stop is over
+	systemctl("kill", "--kill-who=control", "--signal=KILL", name("aside")) // its stop is over
 	if err := conn.Start(t.Context(), name("agent")); err != nil || !state().Running() {
 		t.Errorf("it is %s, %v", state().SubState, err)
 	}

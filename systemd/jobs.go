@@ -99,15 +99,22 @@ func (c *Conn) StopWithin(ctx context.Context, unit string, patience time.Durati
 		return err
 	}
 	p, err := c.QueueJob(ctx, VerbStop, unit)
-	for kills := 0; err == nil; kills++ {
-		err = c.WaitJob(ctx, p, patience)
+	if err != nil {
+		return err
+	}
+	var killed error
+	for kills := 0; ; kills++ {
+		err := c.WaitJob(ctx, p, patience)
 		job, ok := errors.AsType[*JobError](err)
-		if !ok || job.Result != ResultUnfinished || kills == mostKills {
+		if !ok || job.Result != ResultUnfinished {
 			return err
 		}
-		err = c.kill(ctx, u)
+		if kills == mostKills || IsDenied(killed) {
+			return errors.Join(err, killed)
+		}
+		// systemd refuses a kill of which the last process ended halfway, too: whether the stop ends now is what counts.
+		killed = c.kill(ctx, u)
 	}
-	return err
 }
 
 // mostKills: after the processes of ExecStop= and the main one, those of ExecStopPost=.

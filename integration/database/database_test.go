@@ -147,7 +147,7 @@ func TestWhatAKilledAgentLeftBehindIsBackedUpWhole(t *testing.T) {
 // a transaction that was half written is left behind in any case.
 func (s *scene) killAgent(mode string) {
 	s.T.Helper()
-	s.Must("systemctl", "kill", "--kill-whom=all", "-s", "KILL", "teleport")
+	s.KillsMain("teleport")
 	host.Wait(s.T, patience, func() error {
 		if state := s.Show("teleport", "ActiveState"); state != "failed" {
 			return fmt.Errorf("the agent's unit is %s", state)

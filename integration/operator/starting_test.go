@@ -39,7 +39,7 @@ func TestAnAgentWithoutAProcessIsNotIdle(t *testing.T) {
 		{"start-pre", "[Service]\nExecStartPre=/bin/sleep infinity\nTimeoutStartSec=infinity\n", "systemctl restart --no-block teleport",
 			"kill $(cat /sys/fs/cgroup/system.slice/teleport.service/cgroup.procs)", decision.Waiting, decision.AgentStarting, "(activating, start-pre)"},
 		{"stop-post", "[Service]\nExecStopPost=/bin/sleep infinity\nTimeoutStopSec=infinity\n", "systemctl restart --no-block teleport",
-			"systemctl kill -s KILL teleport", decision.Waiting, decision.AgentStarting, "(deactivating, stop-post)"},
+			"systemctl kill --kill-who=control -s KILL teleport", decision.Waiting, decision.AgentStarting, "(deactivating, stop-post)"},
 	} {
 		s.Write(dropIn, c.dropIn)
 		s.Must("systemctl", "daemon-reload")

@@ -85,7 +85,7 @@ func TestTheFindServersPackage(t *testing.T) {
 			s.Must("systemctl", "restart", "teleport-find")
 			s.waitForAnswer("1.2.3 now")
 			killed := s.Show("teleport-find", "MainPID")
-			s.Must("systemctl", "kill", "--signal=SIGKILL", "teleport-find")
+			s.KillsMain("teleport-find")
 			host.Wait(t, patience, func() error {
 				// Between two starts it could not be reloaded below.
 				if unit, err := s.Unit(t.Context(), "teleport-find"); err != nil || unit["MainPID"] == killed || unit["ActiveState"] != "active" {

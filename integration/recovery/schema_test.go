@@ -61,7 +61,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 	})
 	t.Run("by a restart, and is down again", func(t *testing.T) {
 		s := restartedMidway(t, 2)
-		s.Must("systemctl", "kill", "--kill-whom=all", "-s", "KILL", "teleport")
+		s.KillsMain("teleport")
 		s.Must("systemctl", "stop", "teleport")
 		s.undone()
 	})
