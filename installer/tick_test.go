@@ -125,6 +125,11 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 		if c := r.Conditions[0]; r.State != decision.Waiting || c.Type != decision.FindUnreachable || c.Since == nil || !c.Since.Equal(since) {
 			t.Errorf("after %v: %s, %+v", w.clock.Sub(since), r.State, r.Conditions)
 		}
+		w.status = 200
+		if r := w.state(); r.Conditions[0].Type != decision.UpdateWaits {
+			t.Errorf("after %v find answers status, which says %s: %+v", w.clock.Sub(since), r.State, r.Conditions)
+		}
+		w.status = 502
 	}
 	for range 2 {
 		if err := run(); err == nil {
@@ -134,6 +139,12 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 	if r := w.state(); r.State != decision.Failing || !r.Failing.First.Equal(since) || r.Failing.Count != 8 || r.Failing.NextAttempt != nil {
 		t.Errorf("after an hour: %s, %+v", r.State, r.Failing)
 	}
+	// What find answers to status itself counts, before the next run.
+	w.status = 200
+	if r := w.state(); r.State == decision.Failing || slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == decision.RunsFail }) {
+		t.Errorf("find answers status, which says %s: %+v", r.State, r.Conditions)
+	}
+	w.status = 502
 	w.Machine.Scheduled = false
 	if err := run(); err == nil {
 		t.Error("a person's command does not fail")

@@ -2,6 +2,7 @@ package acts
 
 import (
 	"fmt"
+	"hash/fnv"
 	"path"
 	"slices"
 	"strings"
@@ -101,6 +102,19 @@ func (r *trial) run() {
 	r.judge(onceUndone, r.undone)
 	r.observe(onceUndone)
 	r.followAdvice(onceUndone)
+	if r.isBooted() && len(r.problems) == 0 {
+		r.Check(r.Kill())
+		r.Check(r.Boot(r.T.Context()))
+		r.judge(afterABoot, r.undone)
+		r.observe(afterABoot)
+	}
+}
+
+// isBooted is true of each fifth combination, whatever part of them a run has: one boot takes as long as all the rest.
+func (c combination) isBooted() bool {
+	h := fnv.New32a()
+	h.Write([]byte(c.String()))
+	return h.Sum32()%5 == 0
 }
 
 // prepare does what comes before the transaction.
@@ -131,10 +145,11 @@ func (r *trial) tick() {
 	r.hear(fmt.Sprintf("tick, exit code %d, %v", result.Code, result.Took.Round(time.Millisecond)), result.Stderr)
 }
 
-// The two times at which a host is judged.
+// The times at which a host is judged.
 const (
 	whileInForce = "while it is in force"
 	onceUndone   = "once it is undone"
+	afterABoot   = "after a boot in the end"
 )
 
 // judge makes one run, sees what the host is on, and that more runs leave it so.

@@ -40,6 +40,9 @@ func TestTheRescuerIsRunBeforeTheFirstChange(t *testing.T) {
 		if r := s.Status(); r.State != decision.NeedsAttention || !slices.ContainsFunc(r.Conditions, broken) {
 			t.Errorf("%s: status is %s, %+v", c.name, r.State, r.Conditions)
 		}
+		if v := s.Try(updater, "verify"); v.Code == 0 || c.says == "noexec" && !strings.Contains(v.Stdout, c.says) {
+			t.Errorf("%s: verify ends with %d:\n%s", c.name, v.Code, v.Stdout)
+		}
 		before := s.Seen()
 		dry := s.Try(updater, "update", "--now", "--dry-run")
 		r := s.Try(updater, "update", "--now")
@@ -61,6 +64,36 @@ func TestTheRescuerIsRunBeforeTheFirstChange(t *testing.T) {
 		s.Linked("1.0.0")
 		s.Must("sh", "-ec", c.undo)
 	}
+	s.Must(updater, "update", "--now")
+	s.Serves("1.1.0")
+	s.StatusIs("idle")
+}
+
+// A change of version needs room in /run for the unit that it runs in: without it the change is refused before anything is
+// touched, and `--dry-run` says the same.
+func TestAFullRunIsSeenBeforeAChange(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Wants("1.1.0")
+	before := s.Seen()
+	// All but 128 KiB: the kernel counts pages, and the journal and systemd write some.
+	s.Must("sh", "-c", `free=$(df --output=avail -k /run | tail -1); head -c $((free - 128))K /dev/zero >/run/filler`)
+	for _, args := range [][]string{{"update", "--now", "--dry-run"}, {"update", "--now"}} {
+		if r := s.Try(append([]string{updater}, args...)...); r.Code == 0 || !strings.Contains(r.Stderr, "free some space in /run") {
+			t.Errorf("%q ends with %d:\n%s", args, r.Code, r.Stderr)
+		}
+	}
+	s.Tick()
+	if got := before.Became(s.Seen()); got != scenes.InPeace {
+		t.Errorf("the agent was %s", got)
+	}
+	s.Linked("1.0.0")
+	s.Closed()
+	if r := s.Status(); !r.State.Alarming() || !strings.Contains(r.Explanation, "/run") || r.FailedVersion != nil {
+		t.Errorf("status is %s: %s; failed: %s", r.State, r.Explanation, scenes.Text(r.FailedVersion))
+	}
+	s.Must("rm", "/run/filler")
 	s.Must(updater, "update", "--now")
 	s.Serves("1.1.0")
 	s.StatusIs("idle")

@@ -36,6 +36,17 @@ func TestStatusAndVerifyKnowTheAgent(t *testing.T) {
 	s.Must("systemctl", "disable", "teleport")
 	s.StatusIs("waiting")
 	s.Must(updater, "verify")
+	// A mask is named by its link.
+	for _, folder := range []string{"/etc", "/run"} {
+		mask := folder + "/systemd/system/teleport.service"
+		s.Must("ln", "-s", "/dev/null", mask)
+		s.Must("systemctl", "daemon-reload")
+		if r := s.Status(); r.State != decision.Waiting || !strings.Contains(r.Explanation, "teleport.service is masked by "+mask) {
+			t.Errorf("the agent is masked, and status is %s: %s", r.State, r.Explanation)
+		}
+		s.Must("rm", mask)
+	}
+	s.Must("systemctl", "daemon-reload")
 	s.Must("systemctl", "enable", "--now", "teleport")
 	s.Serves("1.0.0")
 

@@ -46,6 +46,9 @@ func TestAPowerCutThatEmptiesAllRecords(t *testing.T) {
 				if got := s.Status().Explanation; !strings.Contains(got, "the file is empty") || !strings.Contains(got, "`teleport-update enable`") {
 					t.Errorf("status explains: %s", got)
 				}
+				if metrics := s.Must(updater, "status", "--format", "openmetrics"); !strings.Contains(metrics, `teleport_update_state{state="needs_attention"} 1`+"\n") {
+					t.Errorf("the metrics of status:\n%s", metrics)
+				}
 				s.Tick()
 			}
 			wayOut(s, config)
