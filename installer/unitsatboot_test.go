@@ -11,6 +11,7 @@ import (
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
+	"teleport-update/systemd"
 )
 
 // Units on a file system of their own are not there when systemd reads its units at boot: enable
@@ -66,6 +67,21 @@ func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 				t.Errorf("units are in %s; want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// A move of units that was cut off before it was written down as made is written down by whoever takes the lock next.
+func TestAMoveOfUnitsThatWasMadeIsWrittenDown(t *testing.T) {
+	i := testInstaller(t)
+	i.Machine.Connect = sightOf(i, func(*systemd.Unit, *string) {})
+	path := i.Machine.Host.Paths.Config()
+	c := state.EmptyConfig()
+	c.Spec.UnitDir, c.Status.UnitsLeft = i.Machine.Host.Paths.UnitDir, t.TempDir()
+	writeFile(t, path, "")
+	must(t, c.Save(path))
+	must(t, i.Machine.FinishMove(t.Context(), &c))
+	if again, err := i.Machine.FreshConfig(); err != nil || again.Status.UnitsLeft != "" {
+		t.Errorf("updates.yaml has units left in %q, %v", again.Status.UnitsLeft, err)
 	}
 }
 
