@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -31,6 +32,25 @@ func SchemaOf(ctx context.Context, dir string) (_ Schema, err error) {
 		err = unusable(dir, err, "is damaged: read the schema of %s: %v", FileName, err)
 	}
 	return Schema{found}, err
+}
+
+// NameOf is the name, of a host in a cluster, that the certificates in the backup in dir were issued for; empty if it has none that
+// can be read.
+func NameOf(ctx context.Context, dir string) (_ string, err error) {
+	defer contain(&err)
+	r, err := readMetadata(dir)
+	if err != nil {
+		return "", err
+	}
+	path, err := r.file(dir)
+	if err != nil {
+		return "", err
+	}
+	found, err := settled(ctx, path, identity)
+	if errors.Is(err, errNoIdentity) {
+		return "", nil
+	}
+	return found.name, err
 }
 
 // Schema reads the schema of the live database; ErrNoDatabase where there is none.

@@ -23,12 +23,19 @@ type aBackup struct {
 	dir    string
 	meta   backup.Meta
 	schema backup.Schema
+	name   string // of the host and the cluster whose agent it was; empty if it names none
 }
 
 // keptAs reports whether a backup that is kept already makes it needless to keep b. One that an earlier
 // uninstall kept is older: its certificates may have expired, or the host may have joined another cluster since.
 func (b aBackup) keptAs(kept aBackup) bool {
-	return kept.schema == b.schema && kept.meta.Proxy == b.meta.Proxy && !kept.meta.Created.Before(b.meta.Created)
+	return b.sameAgents(kept) && kept.meta.Proxy == b.meta.Proxy && !kept.meta.Created.Before(b.meta.Created)
+}
+
+// sameAgents reports whether two backups are of the same tables and of the same agent. The database of another host is never restored: it
+// makes no backup of this one needless.
+func (b aBackup) sameAgents(other aBackup) bool {
+	return other.schema == b.schema && other.name == b.name
 }
 
 // completeBackups are the backups of the store, the newest first. What is no backup, or
@@ -50,6 +57,9 @@ func (m *Machine) completeOf(ctx context.Context, dirs []string) (all []aBackup,
 		if err == nil {
 			b := aBackup{dir: dir, meta: meta}
 			if b.schema, err = backup.SchemaOf(ctx, dir); err == nil {
+				b.name, err = backup.NameOf(ctx, dir)
+			}
+			if err == nil {
 				all = append(all, b)
 				continue
 			}
@@ -67,7 +77,7 @@ func (m *Machine) completeOf(ctx context.Context, dirs []string) (all []aBackup,
 	return all, unread, nil
 }
 
-// keepBackups moves the newest backup of each schema that the database of now has not to where it
+// keepBackups moves the newest backup of each schema and agent that the database of now has not to where it
 // outlives the updater: no version could be run on it without one.
 func (m *Machine) keepBackups(ctx context.Context) error {
 	stays, err := m.BackupsToKeep(ctx)
@@ -100,11 +110,10 @@ func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range all {
-		if slices.Contains(there, b.schema) {
+	for n, b := range all {
+		if slices.Contains(there, b.schema) || slices.ContainsFunc(all[:n], b.sameAgents) {
 			continue
 		}
-		there = append(there, b.schema)
 		if !slices.ContainsFunc(kept, b.keptAs) {
 			dirs = append(dirs, b.dir)
 		}
