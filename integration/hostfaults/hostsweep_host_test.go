@@ -258,6 +258,8 @@ const (
 	afterBoot moment = "one may be open, with all files in their place"
 )
 
+// A unit that has ended and that nobody could remove any more is removed by a run a minute later: till then somebody might read
+// how it ended. Of the programs in such units, the try of the recovery alone is followed by the process that is killed.
 const askScript = `
 systemctl show teleport.service -p ActiveState,MainPID
 pid=$(systemctl show teleport.service -p MainPID --value)
@@ -265,6 +267,6 @@ echo "main=$(readlink /proc/$pid/exe)"
 echo "serving=$(readlink /proc/$(cat /run/teleport.pid)/exe)"
 units=$(systemctl list-units --plain --no-legend --all --type=service)
 echo "failed=$(echo "$units" | grep " failed " | tr '\n' ' ')"
-echo "switches=$(echo "$units" | grep teleport-update-switch- | tr '\n' ' ')"
+echo "switches=$(echo "$units" | grep teleport-update-switch- | grep -v ' exited .*a try of the recovery' | tr '\n' ' ')"
 echo "database=$(sqlite3 -readonly -cmd '.timeout 10000' /var/lib/teleport/proc/sqlite.db "PRAGMA user_version; PRAGMA integrity_check(1); SELECT count(*) FROM rows; SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name='rows'" 2>&1 | tr '\n' ' ')"
 `
