@@ -198,6 +198,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			c.Status.Refused = &state.Refused{Version: "1.2.0", Edition: version.Enterprise, Reason: "there is no backup"}
 			c.Status.PackagesLeft = []state.PackageLeft{{Package: state.Package{Kind: "deb", Name: "teleport", Version: "1"}, Since: noon, Error: "it is locked"}}
 		}), answer: wants12},
+		"change-refused": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.Ties.RefusesStop = true }},
 		"companions-old": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			for pid, service := range map[string]string{"4712": "tbot.service", "4713": "teleport.service"} {
 				proc := filepath.Join(i.Processes.Proc, pid)

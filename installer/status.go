@@ -11,6 +11,7 @@ import (
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
+	"teleport-update/installer/transaction"
 	"teleport-update/installer/view"
 	"teleport-update/internal/webclient"
 )
@@ -70,6 +71,7 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 		_, err := i.foreseeRollback(ctx, c, RollbackOptions{})
 		return err
 	}
+	q.Refuses = func(ctx context.Context) (why, err error) { return transaction.Standing(ctx, i.Machine, c) }
 	q.Closed = func(ctx context.Context) (string, error) {
 		v, err := s.Version()
 		if err != nil || !v.Whole || v.Unusable != nil {

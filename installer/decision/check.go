@@ -116,6 +116,8 @@ type Question struct {
 	Policy       Policy   // what the host's owner says of the active version
 	// Closed says which programs other users cannot run; it is asked if Deep.
 	Closed func(context.Context) (string, error)
+	// Refuses says what would refuse any change of the version; it is asked if Deep.
+	Refuses func(context.Context) (why, err error)
 	// Back says why `teleport-update rollback` would be refused; it is asked if Deep.
 	Back func(context.Context) error
 }

@@ -14,6 +14,7 @@ const (
 	GroupUnknown    Type = "group_unknown"
 	SettingsUnknown Type = "settings_unknown"
 	AgentNotEnabled Type = "agent_not_enabled"
+	ChangeRefused   Type = "change_refused"
 	CompanionsOld   Type = "companions_old"
 	ClusterServers  Type = "cluster_servers"
 	PackageLeft     Type = "package_left"
@@ -31,6 +32,8 @@ func notes() []Check {
 			"wrote them, or they are misspelt", readable, settingsUnknown},
 		{AgentNotEnabled, Note, Idle, "agent at boot", "the agent runs and is not enabled: the next boot does not start it", settled | active,
 			agentNotEnabled},
+		{ChangeRefused, Note, Idle, "next change", "a change of the version, whichever it is, would be refused as the host is now, by what " +
+			"systemd does with the agent's unit for example", settled | active | deep, changeRefused},
 		{CompanionsOld, Note, Idle, "other services", "services beside the agent, as tbot, execute a program of another version " +
 			"than the active one, or one from before the first enable, until somebody restarts them", settled | active | deep, companionsOld},
 		{ClusterServers, Note, Idle, "servers of the cluster", "the host runs servers of the cluster itself, as an auth server, whose data are " +
@@ -71,6 +74,18 @@ func settingsUnknown(h *facts, f *finder) error {
 			h.Paths().Config(), strings.Join(names, ", ")))
 	}
 	return nil
+}
+
+// changeRefused says before there is a change what would be said then. A fault says more, and comes first.
+func changeRefused(h *facts, f *finder) error {
+	if h.Refuses == nil || h.blind != nil || slices.ContainsFunc(f.all, func(c Condition) bool { return c.Severity != Note }) {
+		return nil
+	}
+	why, err := h.Refuses(h)
+	if why != nil {
+		f.found(nil, "a change of the version would be refused as the host is now: "+wayOut(why))
+	}
+	return err
 }
 
 func agentNotEnabled(h *facts, f *finder) error {

@@ -105,6 +105,8 @@ type preflightCheck struct {
 	stays bool
 	// leaves: an uninstall that exchanges the database asks it, too.
 	leaves bool
+	// standing: it is about the host alone, and `status` asks it before there is a change: see Standing.
+	standing bool
 }
 
 // words are how a check that failed is said. One with a sentence of its own refuses the change.

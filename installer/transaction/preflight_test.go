@@ -49,6 +49,9 @@ func TestArchitectureShowsThePreflight(t *testing.T) {
 		if check.leaves {
 			by += ", an uninstall that restores a database"
 		}
+		if check.standing {
+			by += ", `status`, `verify`"
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", check.name, by, strings.Join(only, ", "))
 		if slices.Contains(names, check.name) {
 			t.Errorf("two checks are called %q: the second is never asked", check.name)

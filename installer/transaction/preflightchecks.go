@@ -20,9 +20,11 @@ import (
 func preflightChecks() []preflightCheck {
 	return []preflightCheck{
 		{name: "systemd has read the units", needs: Change | Now, check: unitsRead, leaves: true},
-		{name: "the agent sees the version", needs: Change | wanted, check: seesVersion, sentence: "a version could not be started: %[1]w"},
-		{name: "the agent is seen", needs: Change, check: isSeen, sentence: "nobody could tell whether a version is healthy: %[1]w",
-			advice: "see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service"},
+		{name: "the agent sees the version", needs: Change | wanted, check: seesVersion, standing: true,
+			sentence: "a version could not be started: %[1]w"},
+		{name: "the agent is seen", needs: Change, check: isSeen, standing: true,
+			sentence: "nobody could tell whether a version is healthy: %[1]w",
+			advice:   "see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service"},
 		{name: "no other updater", check: noOthers},
 		{name: "the agent's unit", check: unitIsOurs},
 		{name: "the agent is not frozen", needs: Change | wanted, check: isThawed, stays: true, leaves: true},
@@ -31,7 +33,9 @@ func preflightChecks() []preflightCheck {
 		{name: "a version can be proven", needs: Change | replaces | stopped, check: notProven},
 		{name: "plan for the database", needs: Change, check: planned},
 		{name: "the database is whole", needs: Change | Deep | exchanges, check: databaseWhole},
-		{name: "the agent starts again", needs: Change | running, check: startsAgain, leaves: true,
+		{name: "the agent starts again", needs: Change | running, check: startsAgain, standing: true, leaves: true,
+			sentence: "the agent, which runs, would not start again as it is: %[1]w"},
+		{name: "the units that the agent needs start", needs: Change | running, check: needsStart, leaves: true,
 			sentence: "the agent, which runs, would not start again as it is: %[1]w"},
 		{name: "no needed unit has failed", needs: Change | running, check: noNeedFailed, stays: true, leaves: true},
 		{name: "files are open to the agent's user", needs: Change | wanted, check: filesOpen, leaves: true,
@@ -39,18 +43,20 @@ func preflightChecks() []preflightCheck {
 		{name: "the database is there", needs: Change, check: databaseThere},
 		{name: "room for the database", needs: Change | Now | onDisk, check: roomForDatabase},
 		{name: "the database is held", needs: Change | Now, check: databaseHeld},
-		{name: "systemd stops the agent", needs: Change | wanted, check: stopsIfAsked, stays: true, leaves: true},
+		{name: "systemd stops the agent", needs: Change | wanted, check: stopsIfAsked, standing: true, stays: true, leaves: true},
 		{name: "a stop ends", needs: Change | running | stops, check: stopEnds, stays: true, leaves: true},
-		{name: "no job is ahead", needs: Change | Now | wanted, check: noJobAhead, stays: true, leaves: true},
-		{name: "nothing starts the agent again", needs: Change | wanted | exchanges, check: nothingStartsIt, stays: true, leaves: true},
-		{name: "a stop leaves no process", needs: Change | Now | wanted | exchanges, check: stopLeavesNone, stays: true, leaves: true},
+		{name: "no job is ahead", needs: Change | Now | wanted, check: noJobAhead, standing: true, stays: true, leaves: true},
+		{name: "nothing starts the agent again", needs: Change | wanted | exchanges, check: nothingStartsIt, standing: true,
+			stays: true, leaves: true},
+		{name: "a stop leaves no process", needs: Change | Now | wanted | exchanges, check: stopLeavesNone, standing: true,
+			stays: true, leaves: true},
 		{name: "nobody uses the database", needs: Change | Now | wanted | stops, check: databaseUnused},
 		{name: "the active version is linked", needs: Change, check: activeLinked, stays: true},
 		{name: "the agent's unit leads it", needs: Change, check: ledAlike, stays: true},
 		{name: "links", needs: Change | Now | onDisk, check: linksPlanned, stays: true},
 		{name: "folders of links and unit", needs: Change | Now | onDisk, check: foldersWritable,
 			sentence: "put version %[2]s in its place: %[1]w", advice: "see that the folder can be written"},
-		{name: "room in /run", needs: Change, check: roomInRun},
+		{name: "room in /run", needs: Change, check: roomInRun, standing: true},
 		{name: "unit of the recovery", needs: Change | OwnUnits, check: recoveryStarts},
 		{name: "recovery at boot", needs: Change | OwnUnits, check: recoveryRuns,
 			sentence: "the recovery at boot, which would repair an update that a power cut ends, cannot run its program: %[1]w",
@@ -159,9 +165,10 @@ func databaseWhole(p *Preflight, ctx context.Context) error {
 }
 
 func startsAgain(p *Preflight, ctx context.Context) error {
-	if err := p.t.m.checkStartsAgain(ctx, p.t.agent, p.Sight, p.Database.Path); err != nil {
-		return err
-	}
+	return p.t.m.checkStartsAgain(ctx, p.t.agent, p.Sight, p.Database.Path)
+}
+
+func needsStart(p *Preflight, ctx context.Context) error {
 	return host.CheckNeeds(ctx, p.Sight.Unit, p.t.agent.Unit)
 }
 

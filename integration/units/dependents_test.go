@@ -3,9 +3,11 @@
 package units
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
@@ -75,6 +77,15 @@ func TestWhatSystemdWillNotDoIsFoundBeforeTheAgentIsTouched(t *testing.T) {
 		s.Must("systemctl", "daemon-reload")
 		s.Must("sh", "-c", c.begin)
 		before := s.Seen()
+		// status and verify say so before anybody asks for a change: as a fault, or as a change that would be refused. The commands of
+		// this test have other capabilities than process 1, and cannot tell what it has.
+		tells := !strings.Contains(c.says, "Capability=")
+		if r := s.Status(); tells && !slices.ContainsFunc(r.Conditions, func(found decision.Condition) bool { return strings.Contains(found.Message, c.says) }) {
+			t.Errorf("%s: status is %s, %+v", c.name, r.State, r.Conditions)
+		}
+		if r := s.Try(updater, "verify"); tells && !strings.Contains(r.Stdout, c.says) {
+			t.Errorf("%s: verify ends with %d:\n%s", c.name, r.Code, r.Stdout)
+		}
 		s.Fails(1, c.says, updater, "rollback")
 		if got := before.Became(s.Seen()); got != scenes.InPeace {
 			t.Errorf("%s: the agent was %s", c.name, got)
