@@ -644,7 +644,7 @@ func TestMetricsHaveNoSampleOfWhatWasNotLookedAt(t *testing.T) {
 		without []string
 	}{
 		"a person asks":      {deep: true, has: map[string]int{programs: 0, recovery: 0, loaded: 0, "runs_fail": 0}},
-		"a run of the timer": {has: map[string]int{"runs_fail": 0, "agent_down": 0}, without: []string{programs, recovery, loaded, "companions_old"}},
+		"a run of the timer": {has: map[string]int{"runs_fail": 0, "agent_down": 0}, without: []string{programs, recovery, loaded, "companions_old", "units_late"}},
 		"a run of the timer finds it": {breaks: func(h *wellHost) {
 			h.own["teleport-update-recover.service"] = func(u *systemd.Unit) { u.LoadState = "masked" }
 		}, has: map[string]int{recovery: 1}, without: []string{programs, loaded}},

@@ -31,7 +31,7 @@ func runFaults() []Check {
 	return []Check{
 		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit, or of a drop-in of it, or a file that a drop-in " +
 			"links to, is not mounted yet when systemd reads its units at boot: there will be no agent, or one with other settings",
-			settled | active, unitsLate},
+			settled | active | deep, unitsLate},
 		{RecoveryBroken, Fault, NeedsAttention, "recovery", "the recovery at boot, which repairs what a power cut left, cannot do its work",
 			settled | active | partly, recoveryBroken},
 		{OtherUpdater, Fault, NeedsAttention, "other updaters", "another updater that manages the same agent came to the host: this one " +
@@ -48,6 +48,7 @@ func runFaults() []Check {
 	}
 }
 
+// unitsLate looks at mounts, which a run of the timer does not: only people and other programs change them.
 func unitsLate(h *facts, f *finder) error {
 	if h.blind == nil && h.agent.State == state.AgentUnknown {
 		return nil // the mounts of an image build say nothing of the host that boots it
@@ -57,7 +58,7 @@ func unitsLate(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir %s enable` "+
 			"moves the units to a folder that is there%s", l, layout.ConfigDir, h.alsoSwitches()))
 	}
-	if err != nil || !h.Deep {
+	if err != nil {
 		return err
 	}
 	dropIns, err := h.LateDropIns(h)
