@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"teleport-update/installer/decision"
+	"teleport-update/integration/cluster"
 	"teleport-update/integration/scenes"
 )
 
@@ -67,6 +68,30 @@ func TestTheRescuerIsRunBeforeTheFirstChange(t *testing.T) {
 	s.Must(updater, "update", "--now")
 	s.Serves("1.1.0")
 	s.StatusIs("idle")
+}
+
+// The first enable on a mount without execution, of the data folder or of the folder of the updater's copy, is refused by name.
+func TestAFirstEnableOnAMountWithoutExecution(t *testing.T) {
+	for name, dir := range map[string]string{"the data folder": "/var/lib/teleport", "the updater's folder": "/var/lib/teleport/updater"} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Sound("1.0.0")
+			s.Wants("1.0.0")
+			s.Must("sh", "-ec", "mkdir -p -m 700 "+dir+"; mount --bind "+dir+" "+dir+"; mount -o remount,bind,noexec "+dir)
+			enable := []string{s.Path, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s"}
+			if r := s.Try(enable...); r.Code == 0 || !strings.Contains(r.Stderr, "noexec") {
+				t.Errorf("enable ends with %d:\n%s", r.Code, r.Stderr)
+			}
+			if left := s.Must("sh", "-c", "ls -d "+linkDir+"/teleport /usr/local/lib/systemd/system/teleport.service /etc/systemd/system/teleport.service 2>/dev/null || :"); left != "" {
+				t.Errorf("there is %s", left)
+			}
+			s.Closed()
+			s.Must("umount", dir)
+			s.Must(enable...)
+			s.Must("systemctl", "enable", "--now", "teleport")
+			s.Serves("1.0.0")
+		})
+	}
 }
 
 // A change of version needs room in /run for the unit that it runs in: without it the change is refused before anything is
