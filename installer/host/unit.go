@@ -124,8 +124,8 @@ func toDropIn(unit string) string {
 // CheckStarts says what keeps systemd from starting a version, whose links and unit
 // are in their places: the unit that it read must be ours, and its command lead
 // through a link of ours into the tree. A file of an administrator's is a
-// *failure.RefusedError; any other error speaks against the version, whose own unit
-// starts something else.
+// *failure.RefusedError, and so is a folder of links that the version's own unit does not know; any other error speaks
+// against the version, whose own unit starts something else.
 func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 	if u.LoadState == "" || u.LoadState == "not-found" {
 		// There is no systemd, or one that does not read the unit folder.
@@ -140,6 +140,12 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 	if others := h.othersDropIns(u); len(others) > 0 {
 		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.ProgramsDir(),
 			strings.Join(others, ", "))
+	}
+	if h.Paths.LinkDir != layout.LinkDir && filepath.Dir(u.ExecStart) == layout.LinkDir {
+		return failure.Refuse("the unit that version %s brings starts %s, and links are in %s (--link-dir): `systemctl edit %s` with "+
+			"`[Service]`, `ExecStart=` and the whole command with %s has the agent start from there",
+			tree.Release.Short(), u.ExecStart, h.Paths.LinkDir, strings.TrimSuffix(h.Paths.AgentUnit(), ".service"),
+			filepath.Join(h.Paths.LinkDir, filepath.Base(u.ExecStart)))
 	}
 	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart,
 		tree.ProgramsDir())

@@ -18,6 +18,14 @@ func TestLaterChangesKeepTheFolderOfLinks(t *testing.T) {
 	s.Sound("1.0.0", "1.1.0", "1.2.0")
 	s.Wants("1.0.0")
 	const links = "/opt/links"
+	// Without the drop-in the first enable is undone, names it, and blames no version.
+	enable := []string{updater, "--link-dir", links, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL,
+		"--health-window", "1s"}
+	s.Fails(1, links+"/teleport", enable...)
+	s.Closed()
+	if r := s.Status(); r.FailedVersion != nil || s.Exists(links+"/teleport") {
+		t.Errorf("status is %s: %s; failed: %s", r.State, r.Explanation, scenes.Text(r.FailedVersion))
+	}
 	s.Write("/etc/systemd/system/teleport.service.d/50-links.conf",
 		"[Service]\nExecStart=\nExecStart="+links+"/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid\n")
 	on := func(v, after string) {
@@ -40,7 +48,7 @@ func TestLaterChangesKeepTheFolderOfLinks(t *testing.T) {
 		}
 	}
 
-	s.Must(updater, "--link-dir", links, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s")
+	s.Must(enable...)
 	s.Must("systemctl", "enable", "--now", "teleport")
 	s.Proven()
 	on("1.0.0", "enable")
