@@ -27,7 +27,7 @@ func preflightChecks() []preflightCheck {
 			advice:   "see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service"},
 		{name: "no other updater", check: noOthers},
 		{name: "the agent's unit", check: unitIsOurs},
-		{name: "the agent is not frozen", needs: Change | wanted, check: isThawed, stays: true, leaves: true},
+		{name: "the agent is not frozen", needs: Change | wanted, check: isThawed, standing: true, stays: true, leaves: true},
 		{name: "the host stays up", needs: Change | Now | stopped, check: hostStaysUp, stays: true},
 		{name: "nobody stops the agent", needs: Change | Now, check: notBeingStopped, stays: true, leaves: true},
 		{name: "a version can be proven", needs: Change | replaces | stopped, check: notProven},

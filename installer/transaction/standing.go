@@ -17,7 +17,8 @@ func Standing(ctx context.Context, m *Machine, c state.Config) (why, err error) 
 	}
 	defer p.Close()
 	p.config, p.req, p.stage = c, Request{Kind: Update, From: c.Active()}, Change|Now
-	if path, err := m.Host.Database(); err == nil {
+	// Without a database, or with one that goes with the stop, a change exchanges none.
+	if path, err := m.Host.Database(); err == nil && !losesData(p.Sight, path) && m.probe(ctx, path) == nil {
 		if p.t.db, err = backup.Open(path); err == nil {
 			p.Database = state.Database{Plan: state.BackupDatabase, Path: path}
 		}
