@@ -24,14 +24,17 @@ type sight struct {
 	database string         // what could not be read of it
 }
 
-// agentPID finds the agent's process; its unit tells of one whose PID file is not there.
+// agentPID finds the agent's process, and as its life the time of its start, too; its unit tells of one whose PID file is
+// not there. Without a process there is no life: /proc//stat would be the host's own file.
 const agentPID = `
 pid=$(cat $PIDFILE 2>/dev/null || true)
 [ -e $PIDFILE ] || pid=$(timeout 10 systemctl show teleport.service -p MainPID --value 2>/dev/null | sed s/^0$//)
+life=""
+[ -z "$pid" ] || ! begun=$(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null) || life="$pid $begun"
 `
 
 const lookScript = agentPID + `
-echo "process=$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)"
+echo "process=$life"
 program=$(readlink /proc/$pid/exe || true)
 case $program in $LINKS/teleport* | /teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy, also below a mount that has gone
 echo "program=$program"

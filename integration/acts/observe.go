@@ -16,7 +16,7 @@ type observation map[string]string
 const observeScript = `
 show() { timeout 10 systemctl show "$2" -p "$3" 2>/dev/null | sed "s/^/$1./"; }
 ` + agentPID + `
-echo "process=$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)"
+echo "process=$life"
 program=$(readlink /proc/$pid/exe || true)
 case $program in $LINKS/teleport* | /teleport*) program="$PROGRAMS/$(/proc/$pid/exe version | grep -o '[0-9]*\.[0-9]*\.[0-9]*' | head -1)/bin/teleport" ;; esac # a copy
 echo "program=$program"

@@ -185,7 +185,7 @@ func (r *trial) judge(when string, enough func(sight) []string) {
 	if first.phase != "" {
 		restarts = -1 // an undoing that waited for others may restart the agent in the run that ends it
 	}
-	for n, process := range strings.Split(strings.TrimSpace(processes), "\n") {
+	for n, process := range strings.Split(strings.TrimSuffix(processes, "\n"), "\n") {
 		if strings.TrimSpace(process) == "" {
 			return // it has ended by itself meanwhile: what starts and fails again is no agent that runs
 		}
@@ -212,7 +212,7 @@ after=""
 for n in 1 2 3; do
 	$UPDATER update 2>&1 || echo "exit code $?"
 	` + agentPID + `
-	after="$after$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)
+	after="$after$life
 "
 done
 printf 'the processes that served:\n%s' "$after"
