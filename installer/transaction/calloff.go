@@ -9,7 +9,6 @@ import (
 	"teleport-update/health/settings"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 )
 
@@ -49,8 +48,8 @@ func (t *transaction) proveOriginal(ctx context.Context, sight Sight) error {
 		return nil
 	}
 	now, schemaErr := t.m.Schema(ctx)
-	kept := t.j.Database.Plan == state.RestoreDatabase || tables == "" || schemaErr != nil // there is a backup, or nobody knows
-	if !kept && now != tables {
+	kept := t.j.Database.Taken || tables == "" || schemaErr != nil // there is a backup, or nobody knows
+	if !kept && now != tables {                                    // somebody started the agent after it had been seen to be down
 		return fmt.Errorf("the agent that was here before is not healthy, and has changed the tables of the database, so it stays in its "+
 			"place: %w", err)
 	}
@@ -122,7 +121,7 @@ func (t *transaction) bringTodayBack(ctx context.Context, c state.Config) error 
 // placeToday puts links, unit and database of today in their places while the agent is down. If the database cannot go back, neither do
 // the links.
 func (t *transaction) placeToday(ctx context.Context, c state.Config) error {
-	if !t.j.Database.Restored {
+	if !t.j.Database.Taken {
 		return t.placeAfterPutBack(c)
 	}
 	if err := t.waitUnused(ctx, afterStop); err != nil {
@@ -132,14 +131,19 @@ func (t *transaction) placeToday(ctx context.Context, c state.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := db.CanRestore(t.j.Uninstall.KeepsIn, nil); err != nil {
+	if !t.j.Database.Restored {
+		if same, err := db.SameSchema(ctx, t.asked().KeepsIn); err == nil && same {
+			return t.placeAfterPutBack(c) // with what the agent of before wrote
+		}
+	}
+	if err := db.CanRestore(t.asked().KeepsIn, nil); err != nil {
 		return err
 	}
 	if err := t.placeAfterPutBack(c); err != nil {
 		return err
 	}
-	t.m.Host.Log.Info("restoring the database of the version of today", "from", t.j.Uninstall.KeepsIn)
-	if err := db.Restore(ctx, t.j.Uninstall.KeepsIn); err != nil {
+	t.m.Host.Log.Info("restoring the database of the version of today", "from", t.asked().KeepsIn)
+	if err := db.Restore(ctx, t.asked().KeepsIn); err != nil {
 		return err
 	}
 	return t.j.journalTodayBack()
@@ -167,8 +171,8 @@ func (t *transaction) closeCalledOff() error {
 	if err := now.Save(t.m.Host.Paths.Config()); err != nil {
 		return err
 	}
-	if kept := t.j.Uninstall.KeepsIn; kept != "" && t.j.Database.Taken && host.Exists(kept) {
-		t.m.warn(durable.RemoveAll(kept), "a copy of the database of today stays", "folder", kept)
+	if kept := t.asked().KeepsIn; kept != "" && t.j.Database.Taken && host.Exists(kept) {
+		t.m.warn(dropKept(t), "a copy of the database of today stays", "folder", kept)
 	}
 	return t.close()
 }

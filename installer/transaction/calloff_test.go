@@ -16,13 +16,18 @@ import (
 
 // brokenBefore is a host whose agent of before does not run any more, and whose version of today made a schema.
 func brokenBefore(t *testing.T, schema int, f fate) *model {
+	return brokenWith(t, schema, behaviour{schema: 1, fate: f})
+}
+
+// brokenWith is brokenBefore with an agent of before that may change the tables.
+func brokenWith(t *testing.T, schema int, before behaviour) *model {
 	t.Helper()
 	m := firstEnable(t, holds)
 	m.versions["1.1.0"] = behaviour{schema: schema, fate: holds}
 	if err, _ := m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) }); err != nil {
 		t.Fatal(err)
 	}
-	m.versions["1.0.0"] = behaviour{schema: 1, fate: f}
+	m.versions["1.0.0"] = before
 	m.calls = nil
 	return m
 }
@@ -55,10 +60,11 @@ func TestAnUninstallIsCalledOffIfTheAgentOfBeforeIsNotHealthy(t *testing.T) {
 		"killed after":  {after: func(*model) error { panic(killed{}) }},
 		"refused":       {before: func(*model) error { return errors.New("not now") }},
 	}
-	for _, schema := range []int{1, 2} {
+	for _, schemas := range [][2]int{{1, 1}, {2, 1}, {1, 2}} {
 		for _, f := range []fate{diesFirst, dies, diesLate} {
-			name := fmt.Sprintf("schema %d, the agent of before %s", schema, f)
-			dry := brokenBefore(t, schema, f)
+			broken := func(t *testing.T) *model { return brokenWith(t, schemas[0], behaviour{schema: schemas[1], fate: f}) }
+			name := fmt.Sprintf("schema %d, the agent of before %s with schema %d", schemas[0], f, schemas[1])
+			dry := broken(t)
 			err, _ := dry.leave(state.Uninstall{})
 			if !failure.Is[*failure.RefusedError](err) || !saysAll(err, []string{"is not healthy", "--keep-agent", "version 1.1.0 is in its place again"}) {
 				t.Fatalf("%s: it ends with %v", name, err)
@@ -74,7 +80,7 @@ func TestAnUninstallIsCalledOffIfTheAgentOfBeforeIsNotHealthy(t *testing.T) {
 						}
 						t.Run(fmt.Sprintf("%s/%s/boot=%v/%d %s", name, cut, boot, n, call), func(t *testing.T) {
 							t.Parallel()
-							m := brokenBefore(t, schema, f)
+							m := broken(t)
 							m.meets(n, o)
 							m.leave(state.Uninstall{})
 							m.dropHooks()
@@ -103,7 +109,7 @@ func TestAnUninstallIsCalledOffIfTheAgentOfBeforeIsNotHealthy(t *testing.T) {
 							if err := m.calledOff(); err != nil {
 								t.Error(err)
 							}
-							m.versions["1.0.0"] = one // repaired
+							m.versions["1.0.0"] = behaviour{schema: schemas[1], fate: holds} // repaired
 							if err, _ := m.leave(state.Uninstall{}); err != nil || host.Exists(m.Host.Paths.Versions()) {
 								t.Errorf("with the agent of before repaired, it ends with %v", err)
 							}
@@ -149,12 +155,11 @@ func TestWhatOthersDoToTheAgentOfBefore(t *testing.T) {
 		watched func(m *model) error
 		ends    string // empty: the updater is uninstalled
 	}{
-		"a person stops it":                         {holds, nil, func(m *model) error { m.stopUnit(); return nil }, ""},
-		"today's agent fails, too":                  {dies, func(m *model) { m.dies(); m.versions["1.1.0"] = behaviour{schema: 1, fate: dies}; m.crashLoop() }, nil, ""},
-		"the version of today is not whole":         {dies, func(m *model) { must(m.t, os.Remove(m.Host.Paths.Versions()+"/1.1.0/sha256")) }, nil, ""},
-		"the host goes down":                        {holds, nil, func(m *model) error { m.down = true; return nil }, "shutting down"},
-		"systemd does not answer":                   {holds, nil, func(*model) error { return systemd.ErrUnreachable }, systemd.ErrUnreachable.Error()},
-		"it changes the tables, and is not healthy": {diesLate, func(m *model) { m.versions["1.0.0"] = behaviour{schema: 2, fate: diesLate} }, nil, "has changed the tables"},
+		"a person stops it":                 {holds, nil, func(m *model) error { m.stopUnit(); return nil }, ""},
+		"today's agent fails, too":          {dies, func(m *model) { m.dies(); m.versions["1.1.0"] = behaviour{schema: 1, fate: dies}; m.crashLoop() }, nil, ""},
+		"the version of today is not whole": {dies, func(m *model) { must(m.t, os.Remove(m.Host.Paths.Versions()+"/1.1.0/sha256")) }, nil, ""},
+		"the host goes down":                {holds, nil, func(m *model) error { m.down = true; return nil }, "shutting down"},
+		"systemd does not answer":           {holds, nil, func(*model) error { return systemd.ErrUnreachable }, systemd.ErrUnreachable.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := brokenBefore(t, 1, tc.f)
@@ -208,6 +213,78 @@ func TestTheDatabaseOfTodayGoesBackOnce(t *testing.T) {
 	if now := m.readDatabase().rows; len(before) == 0 || !slices.Equal(now, before) {
 		t.Errorf("the rows are %v, and were %v", now, before)
 	}
+	if err := m.calledOff(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The agent of before goes on with the tables that it has changed. A backup of the tables of today is kept.
+func TestADatabaseThatTheAgentOfBeforeChangesIsKept(t *testing.T) {
+	m := brokenWith(t, 1, behaviour{schema: 2, fate: holds})
+	if err, _ := m.leave(state.Uninstall{}); err != nil || host.Exists(m.Host.Paths.Versions()) {
+		t.Fatalf("it ends with %v", err)
+	}
+	if kept := m.keptSchemas(); len(kept) != 1 || kept[1] != "1.1.0" {
+		t.Errorf("kept: %v; want the database of version 1.1.0", kept)
+	}
+	if m.main == nil || m.main.version != "1.0.0" || m.seen.schema != 2 {
+		t.Errorf("the agent is %+v, on schema %d", m.main, m.seen.schema)
+	}
+}
+
+// An uninstall that was cut off takes the backup when it goes on, with what today's agent has written since, also at a boot.
+func TestTheBackupForAChangeOfTablesIsTakenWhenItGoesOn(t *testing.T) {
+	for _, boot := range []bool{false, true} {
+		for _, taken := range []bool{false, true} {
+			t.Run(fmt.Sprintf("boot=%v/taken=%v", boot, taken), func(t *testing.T) {
+				m := brokenWith(t, 1, behaviour{schema: 2, fate: dies})
+				inTheWay := m.Host.Paths.KeptBackups()
+				if taken {
+					m.before = func(string) error {
+						if j, err := load(m.Host.Paths.Journal()); err == nil && j != nil && j.Database.Taken {
+							panic(killed{})
+						}
+						return nil
+					}
+				} else {
+					writeFile(t, inTheWay, "a file")
+				}
+				m.leave(state.Uninstall{})
+				m.dropHooks()
+				if !taken {
+					must(t, os.Remove(inTheWay))
+				}
+				if m.main == nil || m.main.version != "1.1.0" || !host.Exists(m.Host.Paths.Journal()) {
+					t.Fatalf("it was not cut off in between: the agent is %+v", m.main)
+				}
+				n := len(m.rows) + 1
+				m.rows[n] = row{"1.1.0", true}
+				m.exec(fmt.Sprintf("INSERT INTO rows VALUES (%d)", n))
+				if boot {
+					m.reboot()
+				}
+				m.tick()
+				if err := m.calledOff(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// What the agent of before wrote into the same tables stays.
+func TestRowsOfTheAgentOfBeforeStay(t *testing.T) {
+	m := brokenBefore(t, 1, diesLate)
+	m.at("watch", func() error {
+		n := len(m.rows) + 1
+		m.rows[n] = row{"1.0.0", true}
+		m.exec(fmt.Sprintf("INSERT INTO rows VALUES (%d)", n))
+		return nil
+	})
+	if err, _ := m.leave(state.Uninstall{}); !failure.Is[*failure.RefusedError](err) {
+		t.Errorf("it ends with %v", err)
+	}
+	m.dropHooks()
 	if err := m.calledOff(); err != nil {
 		t.Error(err)
 	}

@@ -18,8 +18,8 @@ import (
 // database since, that agent cannot read it: then the uninstall goes back as a downgrade
 // does, with a backup that the agent of before can read, or it is refused.
 
-// planLeave decides what an uninstall does with the database: nothing, or it is restored
-// from a backup that the agent of before can read. A *failure.Error says that neither is
+// planLeave decides what an uninstall does with the database: it stays, with a backup until the agent of before is
+// proven, or it is restored from a backup that the agent of before can read. A *failure.Error says that neither is
 // possible.
 func (m *Machine) planLeave(ctx context.Context, c state.Config, program string) (state.Database, error) {
 	d := state.Database{Plan: state.KeepDatabase}
@@ -58,6 +58,7 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	if err != nil {
 		return d, err
 	}
+	d.Plan = state.BackupDatabase // it is started on it, see keepInCase
 	first := slices.IndexFunc(all, func(b aBackup) bool { return filepath.Dir(b.dir) == m.Host.Paths.Original() })
 	if first >= 0 && all[first].schema == now {
 		return d, nil
@@ -197,6 +198,9 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 		return errors.Join(err, t.stayOnVersion(ctx, c))
 	}
 	if !must {
+		if err := keepInCase(ctx, t, c); err != nil {
+			return err
+		}
 		return t.releaseFiles(ctx, c)
 	}
 	if err := checkEnds(ctx, t.m, c, t.asked()); err != nil { // since it was begun
@@ -248,12 +252,7 @@ func (t *transaction) keepToday(ctx context.Context, c state.Config) error {
 			return err
 		}
 	}
-	active := c.Active()
-	meta := backup.Meta{Proxy: t.m.proxyOf(c.Spec), Version: active.Version, Edition: active.Edition, Created: t.m.Now()}
-	if _, err := db.Take(ctx, backup.TakeRequest{Dir: t.j.Uninstall.KeepsIn, Meta: meta, Stopped: true}); err != nil {
-		return err
-	}
-	return t.j.journalTodayKept()
+	return takeToday(ctx, t, c, db, true)
 }
 
 func (t *transaction) restoreBefore(ctx context.Context) error {
@@ -307,7 +306,9 @@ func (t *transaction) stoppedHere(ctx context.Context) bool {
 func (t *transaction) goBackAtBoot(ctx context.Context, c state.Config) error {
 	must, err := t.mustRestore(ctx)
 	if err == nil && !must {
-		return t.releaseFiles(ctx, c)
+		if err = keepInCase(ctx, t, c); err == nil {
+			return t.releaseFiles(ctx, c)
+		}
 	}
 	if err == nil && t.j.Database.Taken {
 		err = t.releaseFiles(ctx, c)

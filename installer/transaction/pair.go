@@ -141,7 +141,7 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database may have other tables since: "+
 		"link, unit and program stay as they are, for version %s may not be able to start on it",
 		namedVersion(runs), place, tree.Release.Short()).
-		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
+		To("`teleport-update pin %s` takes that version over, or set the cluster to it", orVersion(runs)).Refused()
 }
 
 // checkCommitted refuses to lead links and unit from the program of another kept version to the active one if no transaction made

@@ -43,10 +43,15 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if j.Agent.Dependents, err = goesDown(ctx, agent, sight.Ties); err != nil {
 		return err
 	}
-	if database.Plan == state.RestoreDatabase {
-		j.Database = database
-		u.KeepsIn = m.keptDir(c.Spec.ActiveVersion)
-		if err := t.canLeave(ctx, c, sight, &j.Database); err != nil {
+	restores := database.Plan == state.RestoreDatabase
+	if restores || database.Plan == state.BackupDatabase && sight.State.Wanted() {
+		j.Database, u.KeepsIn = database, m.keptDir(c.Spec.ActiveVersion)
+		if restores {
+			err = t.canLeave(ctx, c, sight, &j.Database)
+		} else {
+			err = canBackUp(ctx, t, &j.Database)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 			return err
 		}
 	}
+	t.m.warn(dropNeedless(ctx, t), "a backup of the agent's database stays", "folder", t.asked().KeepsIn)
 	if err := t.m.keepBackups(ctx); err != nil {
 		return err
 	}

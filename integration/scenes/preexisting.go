@@ -43,11 +43,16 @@ func (s *Scene) RunPreExisting(v string, a PreExistingAgent) {
 	})
 }
 
-// unpacked makes a sound release, and returns a folder outside of the host with its
-// programs.
+// unpacked makes a sound release, and unpacks it.
 func (s *Scene) unpacked(v string) (dir string) {
 	s.T.Helper()
 	s.Sound(v)
+	return s.Unpack(v)
+}
+
+// Unpack returns a folder outside of the host with the programs of a release.
+func (s *Scene) Unpack(v string) (dir string) {
+	s.T.Helper()
 	dir = s.T.TempDir()
 	tarball := filepath.Join(s.Releases, release.Name(v, version.OSS))
 	if out, err := exec.CommandContext(s.T.Context(), "tar", "-xzf", tarball, "-C", dir).CombinedOutput(); err != nil {
