@@ -48,8 +48,9 @@ func (t *transaction) proveOriginal(ctx context.Context, sight Sight) error {
 		return nil
 	}
 	now, schemaErr := t.m.Schema(ctx)
-	kept := t.j.Database.Taken || tables == "" || schemaErr != nil // there is a backup, or nobody knows
-	if !kept && now != tables {                                    // somebody started the agent after it had been seen to be down
+	// There is a backup, or nothing to keep, or nobody knows. Else somebody started the agent after it had been seen to be down.
+	kept := t.j.Database.Taken || t.j.Database.Absent || tables == "" || schemaErr != nil
+	if !kept && now != tables {
 		return fmt.Errorf("the agent that was here before is not healthy, and has changed the tables of the database, so it stays in its "+
 			"place: %w", err)
 	}
@@ -110,7 +111,9 @@ func (t *transaction) bringTodayBack(ctx context.Context, c state.Config) error 
 	if err := t.agent.Stop(ctx, atOnce); err != nil {
 		return fmt.Errorf("stop the agent: %w", err)
 	}
-	err = t.placeToday(ctx, c)
+	if err = t.journalRemovedData(ctx); err == nil { // with the stop
+		err = t.placeToday(ctx, c)
+	}
 	err = errors.Join(err, t.agent.DaemonReload(ctx))
 	if wanted { // in every way out: some agent beats none
 		err = errors.Join(err, t.agent.Start(ctx))

@@ -7,7 +7,15 @@ import "context"
 // see losesData. Only a folder that is held open tells: one that is missing, or another in its place, may be the work of a
 // person, or on a disk that is not mounted.
 func (t *transaction) journalRemovedData(ctx context.Context) error {
-	if !t.j.Database.Taken || t.j.Database.Restored || t.db == nil || !t.db.Removed() {
+	if !t.j.Database.Taken || t.j.Database.Restored {
+		return nil
+	}
+	return journalIfRemoved(ctx, t)
+}
+
+// journalIfRemoved is journalRemovedData for a database that was not backed up yet.
+func journalIfRemoved(ctx context.Context, t *transaction) error {
+	if t.db == nil || !t.db.Removed() {
 		return nil
 	}
 	sight, err := t.agent.Look(ctx)

@@ -31,10 +31,14 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	if err != nil {
 		return d, err
 	}
+	if losesData(sight, d.Path) {
+		d.Absent = true // each start is on a database of its own
+		return d, nil
+	}
 	switch err := m.probe(ctx, d.Path); {
 	case errors.Is(err, backup.ErrNoDatabase):
 		d.Absent = true
-		if c.Status.ActiveSchema != "" && !losesData(sight, d.Path) {
+		if c.Status.ActiveSchema != "" {
 			return d, failure.Unchanged("the agent's database %s is missing, and version %s had one", d.Path, c.Active().Short()).
 				To("mount its file system or put it back; if it was removed on purpose, start the agent, which makes an empty one, or %s",
 					leaveAgent).Refused()
@@ -171,7 +175,7 @@ func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight,
 // mustRestore reports whether the database has yet to become the one that the agent of before
 // can read.
 func (t *transaction) mustRestore(ctx context.Context) (bool, error) {
-	if d := t.j.Database; d.Plan != state.RestoreDatabase || d.Restored {
+	if d := t.j.Database; d.Plan != state.RestoreDatabase || d.Restored || d.Absent {
 		return false, nil
 	}
 	db, err := t.database(ctx)
@@ -222,6 +226,9 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 		return errors.Join(fmt.Errorf("stop the agent: %w", err), t.stayOnVersion(ctx, c))
 	}
 	err = t.keepToday(ctx, c)
+	if errors.Is(err, backup.ErrNoDatabase) && journalIfRemoved(ctx, t) == nil && t.j.Database.Absent {
+		return t.releaseFiles(ctx, c) // it went with the stop
+	}
 	if err == nil {
 		err = t.releaseFiles(ctx, c)
 	}

@@ -43,6 +43,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if j.Agent.Dependents, err = goesDown(ctx, agent, sight.Ties); err != nil {
 		return err
 	}
+	j.Database.Absent = database.Absent
 	restores := database.Plan == state.RestoreDatabase
 	if restores || database.Plan == state.BackupDatabase && sight.State.Wanted() {
 		j.Database, u.KeepsIn = database, m.keptDir(c.Spec.ActiveVersion)
