@@ -12,16 +12,19 @@ import (
 	"teleport-update/integration/scenes"
 )
 
+// goWithTheStop are data that a stop of the agent removes.
+var goWithTheStop = map[string]struct{ dir, dropIn string }{
+	"a runtime directory":                 {"/run/teleport", "RuntimeDirectory=teleport"},
+	"a runtime directory by another name": {"/var/run/teleport/agent", "RuntimeDirectory=teleport/agent"},
+	"a runtime directory behind a link":   {"/srv/agent", "RuntimeDirectory=teleport\nExecStartPre=/bin/ln -sfn /run/teleport /srv/agent"},
+	"a temporary folder of the unit's":    {"/var/tmp/agent", "PrivateTmp=yes"},
+	"a folder that a command removes":     {"/var/lib/teleport", "ExecStopPost=/bin/rm -rf /var/lib/teleport/proc"},
+}
+
 // The agent's data go with each stop. There is nothing to restore then: a version that fails is left, and the
 // agent runs.
 func TestDataThatGoWithTheStop(t *testing.T) {
-	for name, c := range map[string]struct{ dir, dropIn string }{
-		"a runtime directory":                 {"/run/teleport", "RuntimeDirectory=teleport"},
-		"a runtime directory by another name": {"/var/run/teleport/agent", "RuntimeDirectory=teleport/agent"},
-		"a runtime directory behind a link":   {"/srv/agent", "RuntimeDirectory=teleport\nExecStartPre=/bin/ln -sfn /run/teleport /srv/agent"},
-		"a temporary folder of the unit's":    {"/var/tmp/agent", "PrivateTmp=yes"},
-		"a folder that a command removes":     {"/var/lib/teleport", "ExecStopPost=/bin/rm -rf /var/lib/teleport/proc"},
-	} {
+	for name, c := range goWithTheStop {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			s.Release(release.Spec{Version: "1.0.0", Schema: 1})
@@ -39,6 +42,30 @@ func TestDataThatGoWithTheStop(t *testing.T) {
 			s.Grows(1)
 			s.Must("systemctl", "restart", "teleport")
 			s.Serves("1.1.0")
+		})
+	}
+}
+
+// The agent of before gets no data of today's version, and needs none.
+func TestAnUninstallWithDataThatGoWithTheStop(t *testing.T) {
+	for name, c := range goWithTheStop {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Release(release.Spec{Version: "1.1.0", Schema: 2})
+			a := scenes.PreExistingAgents["by a package"]
+			s.RunPreExisting("1.0.0", a)
+			s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  data_dir: "+c.dir+"\n")
+			s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\n"+c.dropIn+"\n")
+			s.Must("sh", "-ec", "systemctl daemon-reload; systemctl restart teleport")
+			s.Wants("1.1.0")
+			s.Enable("--health-window", "1s")
+			s.Serves("1.1.0")
+			s.Must(updater, "uninstall", "--yes")
+			s.RunsFrom(a.BinDir + "/teleport")
+			s.Grows(1)
+			if s.Exists("/var/lib/teleport/versions") {
+				t.Error("the store is still there")
+			}
 		})
 	}
 }
