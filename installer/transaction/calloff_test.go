@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -234,9 +235,22 @@ func TestADatabaseThatTheAgentOfBeforeChangesIsKept(t *testing.T) {
 
 // An uninstall that was cut off takes the backup when it goes on, with what today's agent has written since, also at a boot.
 func TestTheBackupForAChangeOfTablesIsTakenWhenItGoesOn(t *testing.T) {
-	for _, boot := range []bool{false, true} {
+	goesOn := map[string]func(m *model){
+		"in this boot": func(*model) {},
+		"at a boot":    func(m *model) { m.reboot() },
+		"at a boot before the data are there": func(m *model) {
+			proc := filepath.Dir(m.db)
+			must(m.t, os.Rename(proc, proc+".away"))
+			m.enabled = false // nothing is started before they are there
+			m.reboot()
+			must(m.t, os.Rename(proc+".away", proc))
+			m.enabled = true
+			m.launch()
+		},
+	}
+	for name, meanwhile := range goesOn {
 		for _, taken := range []bool{false, true} {
-			t.Run(fmt.Sprintf("boot=%v/taken=%v", boot, taken), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/taken=%v", name, taken), func(t *testing.T) {
 				m := brokenWith(t, 1, behaviour{schema: 2, fate: dies})
 				inTheWay := m.Host.Paths.KeptBackups()
 				if taken {
@@ -260,9 +274,7 @@ func TestTheBackupForAChangeOfTablesIsTakenWhenItGoesOn(t *testing.T) {
 				n := len(m.rows) + 1
 				m.rows[n] = row{"1.1.0", true}
 				m.exec(fmt.Sprintf("INSERT INTO rows VALUES (%d)", n))
-				if boot {
-					m.reboot()
-				}
+				meanwhile(m)
 				m.tick()
 				if err := m.calledOff(); err != nil {
 					t.Error(err)

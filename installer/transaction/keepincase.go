@@ -15,7 +15,7 @@ import (
 
 // keepInCase backs up the database that stays, before the agent of before is started on it: that one may change the tables, and not be
 // healthy. Where an uninstall goes on, and they are not changed, the backup is taken again, with what was written since.
-func keepInCase(ctx context.Context, t *transaction, c state.Config) error {
+func keepInCase(ctx context.Context, t *transaction, c state.Config, atBoot bool) error {
 	if t.j.Database.Plan != state.BackupDatabase || t.asked().Proven {
 		return nil
 	}
@@ -28,7 +28,8 @@ func keepInCase(ctx context.Context, t *transaction, c state.Config) error {
 	if err == nil {
 		err = takeToday(ctx, t, c, db, false)
 	}
-	if errors.Is(err, backup.ErrNoDatabase) || failure.Is[*backup.CorruptError](err) {
+	gone := errors.Is(err, backup.ErrNoDatabase) && !atBoot // else its file system may be mounted later
+	if gone || failure.Is[*backup.CorruptError](err) {
 		t.m.Host.Log.Warn("the agent's database is not backed up", "error", err)
 		return nil // today's version could not use it either
 	}
@@ -64,9 +65,12 @@ func dropNeedless(ctx context.Context, t *transaction) error {
 	if err != nil {
 		return err
 	}
-	if same, err := db.SameSchema(ctx, t.asked().KeepsIn); err != nil || !same {
+	switch same, err := db.SameSchema(ctx, t.asked().KeepsIn); {
+	case err != nil:
+		return err
+	case !same:
 		t.m.Host.Log.Info("the agent that was here before has changed the tables of its database: a backup of before is kept",
-			"backup", t.asked().KeepsIn, "error", err)
+			"backup", t.asked().KeepsIn)
 		return nil
 	}
 	return dropKept(t)

@@ -202,7 +202,7 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 		return errors.Join(err, t.stayOnVersion(ctx, c))
 	}
 	if !must {
-		if err := keepInCase(ctx, t, c); err != nil {
+		if err := keepInCase(ctx, t, c, false); err != nil {
 			return err
 		}
 		return t.releaseFiles(ctx, c)
@@ -313,7 +313,7 @@ func (t *transaction) stoppedHere(ctx context.Context) bool {
 func (t *transaction) goBackAtBoot(ctx context.Context, c state.Config) error {
 	must, err := t.mustRestore(ctx)
 	if err == nil && !must {
-		if err = keepInCase(ctx, t, c); err == nil {
+		if err = keepInCase(ctx, t, c, true); err == nil {
 			return t.releaseFiles(ctx, c)
 		}
 	}
