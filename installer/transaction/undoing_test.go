@@ -133,24 +133,37 @@ func TestSomebodyStartsTheAgentAfterEachStop(t *testing.T) {
 	})
 	// It would migrate the database of the older version, and could work with that;
 	// but it is not the database that it had.
-	t.Run("always", func(t *testing.T) {
-		m := downgrade(t, diesLate)
-		stops := 0
-		m.after = func(call string) error {
-			if call == "stop" {
-				if stops++; stops >= 3 {
-					m.startUnit()
+	for by, says := range map[string]string{
+		"":               "somebody starts the agent again whenever it is stopped",
+		"keeper.service": "keeper.service starts the agent again whenever it is down (Upholds=, or a .path unit): stop that first",
+	} {
+		t.Run("always "+by, func(t *testing.T) {
+			m := downgrade(t, diesLate)
+			stops := 0
+			m.after = func(call string) error {
+				if call == "stop" {
+					if stops++; stops >= 3 {
+						if by != "" { // since the transaction began
+							m.ties.Starters, m.others = []string{by}, map[string]bool{by: true}
+						}
+						m.startUnit()
+					}
 				}
+				return nil
 			}
-			return nil
-		}
-		m.needsPerson(m.do(Downgrade), "is open in another process")
-		m.dropHooks()
-		if err, _ := m.tick(); err != nil {
-			t.Error(err)
-		}
-		m.endsOn("1.1.0")
-	})
+			err := m.do(Downgrade)
+			m.needsPerson(err, "is open in another process")
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("it says %v", err)
+			}
+			m.dropHooks()
+			m.ties.Starters = nil
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn("1.1.0")
+		})
+	}
 }
 
 func (m *model) unitFile() string {
