@@ -50,6 +50,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 		if restores {
 			err = t.canLeave(ctx, c, sight, &j.Database)
 		} else {
+			j.Database.Dir = u.KeepsIn
 			err = canBackUp(ctx, t, &j.Database)
 		}
 		if err != nil {

@@ -84,9 +84,6 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 	if t.j.Database.Plan == state.RestoreDatabase {
 		backups = append(backups, t.j.To.Dir+"/backup")
 	}
-	if kept := t.asked().KeepsIn; kept != "" { // of an uninstall
-		backups = append(backups, kept)
-	}
 	for _, dir := range backups {
 		known, knownErr := db.DescendsFrom(ctx, dir)
 		if known == backup.SameIdentity || known == backup.SameTables && !got.Differs(want) {
