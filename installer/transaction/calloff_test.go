@@ -301,3 +301,40 @@ func TestRowsOfTheAgentOfBeforeStay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The dry run tells of a backup for which there is no room, and the uninstall is refused by it, before anything is changed.
+func TestAnUninstallWithoutRoomForABackupIsRefused(t *testing.T) {
+	for _, schema := range []int{1, 2} {
+		m := brokenBefore(t, schema, holds)
+		c, err := m.Host.Paths.LoadConfig()
+		must(t, err)
+		must(t, os.Truncate(m.db, 1<<40)) // a hole
+		_, err = m.CheckUninstall(t.Context(), c, state.Uninstall{}, m)
+		left, _ := m.leave(state.Uninstall{})
+		for how, err := range map[string]error{"the dry run": err, "the uninstall": left} {
+			if err == nil || !saysAll(err, []string{"not enough space", "nothing was changed", "free some space"}) {
+				t.Errorf("schema %d: %s ends with %v", schema, how, err)
+			}
+		}
+		if host.Exists(m.Host.Paths.Journal()) || m.main == nil || m.main.version != "1.1.0" {
+			t.Errorf("schema %d: something was changed: the agent is %+v", schema, m.main)
+		}
+		must(t, os.Truncate(m.db, 0)) // the disk of the test is another's, too
+	}
+}
+
+// Who does not want to repair the agent of before keeps today's, as the refusal says.
+func TestAfterAnUninstallThatWasCalledOffTheAgentCanBeKept(t *testing.T) {
+	for _, schemas := range [][2]int{{1, 1}, {2, 1}, {1, 2}} {
+		m := brokenWith(t, schemas[0], behaviour{schema: schemas[1], fate: dies})
+		if err, _ := m.leave(state.Uninstall{}); !failure.Is[*failure.RefusedError](err) {
+			t.Fatalf("%v: it ends with %v", schemas, err)
+		}
+		if err, _ := m.leave(state.Uninstall{KeepAgent: true}); err != nil || host.Exists(m.Host.Paths.Versions()) {
+			t.Errorf("%v: --keep-agent ends with %v", schemas, err)
+		}
+		if m.main == nil || m.main.version != "1.1.0" {
+			t.Errorf("%v: the agent is %+v", schemas, m.main)
+		}
+	}
+}

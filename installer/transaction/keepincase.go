@@ -46,14 +46,6 @@ func takeToday(ctx context.Context, t *transaction, c state.Config, db *backup.D
 	return t.j.journalTodayKept()
 }
 
-// canBackUp looks, before an uninstall begins, whether the database that stays can be backed up.
-func canBackUp(ctx context.Context, t *transaction, d *state.Database) error {
-	if err := t.m.checkRoom(*d, ""); err != nil {
-		return err
-	}
-	return t.holdDatabase(ctx, d)
-}
-
 // dropNeedless removes the backup of the database that stays, unless the agent of before has changed the tables: then it is all that a
 // version of today could start with.
 func dropNeedless(ctx context.Context, t *transaction) error {

@@ -62,7 +62,9 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	if err != nil {
 		return d, err
 	}
-	d.Plan = state.BackupDatabase // it is started on it, see keepInCase
+	if sight.State.Wanted() {
+		d.Plan = state.BackupDatabase // the agent of before is started on it, see keepInCase
+	}
 	first := slices.IndexFunc(all, func(b aBackup) bool { return filepath.Dir(b.dir) == m.Host.Paths.Original() })
 	if first >= 0 && all[first].schema == now {
 		return d, nil
@@ -151,11 +153,7 @@ func (m *Machine) checkReads(ctx context.Context, c state.Config, program string
 // canLeave looks, before an uninstall that restores the database begins, at what could keep
 // it from ending well once the agent is stopped.
 func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight, d *state.Database) error {
-	err := t.m.checkRoom(*d, d.Dir)
-	if err == nil {
-		err = t.holdDatabase(ctx, d)
-	}
-	if err != nil || t.db == nil {
+	if err := t.holdDatabase(ctx, d); err != nil || t.db == nil {
 		return err
 	}
 	if err := t.waitUnused(ctx, t.m.UserPatience); err != nil {

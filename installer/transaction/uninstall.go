@@ -44,14 +44,13 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 		return err
 	}
 	j.Database.Absent = database.Absent
-	restores := database.Plan == state.RestoreDatabase
-	if restores || database.Plan == state.BackupDatabase && sight.State.Wanted() {
+	if database.Plan != state.KeepDatabase {
 		j.Database, u.KeepsIn = database, m.keptDir(c.Spec.ActiveVersion)
-		if restores {
+		if database.Plan == state.RestoreDatabase {
 			err = t.canLeave(ctx, c, sight, &j.Database)
 		} else {
 			j.Database.Dir = u.KeepsIn
-			err = canBackUp(ctx, t, &j.Database)
+			err = t.holdDatabase(ctx, &j.Database)
 		}
 		if err != nil {
 			return err
@@ -108,6 +107,9 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 	}
 	if program, comes := m.Host.AgentBefore(o); comes {
 		keeps, err = m.planLeave(ctx, c, program)
+	}
+	if err == nil && keeps.Plan != state.KeepDatabase {
+		err = m.checkRoom(keeps, keeps.Dir)
 	}
 	if err == nil {
 		err = o.CheckInTheWay() // last but for room: a program that changed the database is to stay in its place
