@@ -43,7 +43,6 @@ type page struct {
 	opts     Options
 	api      api
 	sessions sessions
-	attempts attempts
 	forecast forecasts
 }
 

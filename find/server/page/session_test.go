@@ -127,24 +127,18 @@ func TestATokenThatExpires(t *testing.T) {
 	}
 }
 
-func TestAttemptsToSignInAreBounded(t *testing.T) {
+// Everybody behind one proxy has one address: a person there signs in, whatever others try.
+func TestARightTokenSignsInAfterManyWrongOnes(t *testing.T) {
 	w := served(t, pagetest.New(t))
 	b := w.browser()
-	for i := range maxAttempts {
+	for i := range 100 {
 		if resp, page := b.send(http.MethodPost, Path+"login", url.Values{"token": {"teleport-find-access-wrong"}}, nil); resp.StatusCode != http.StatusUnauthorized ||
 			!strings.Contains(page, "There is no such access token") {
 			t.Fatalf("attempt %d: %s %s", i, resp.Status, page)
 		}
 	}
-	resp, page := b.send(http.MethodPost, Path+"login", url.Values{"token": {w.Tokens[adminapi.Admin]}}, nil)
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || !strings.Contains(page, "Too many attempts") {
-		t.Errorf("one more, with the right token: %s %s", resp.Status, page)
-	}
-	w.Pass(time.Minute)
-	for range 3 * maxAttempts { // those that do not fail count for nothing
-		if resp := b.signIn(w.Tokens[adminapi.Admin]); resp.StatusCode != http.StatusSeeOther {
-			t.Fatalf("a minute later: %s", resp.Status)
-		}
+	if resp := b.signIn(w.Tokens[adminapi.Admin]); resp.StatusCode != http.StatusSeeOther {
+		t.Errorf("with the right token: %s", resp.Status)
 	}
 	if strings.Contains(w.Log.String(), "teleport-find-access-wrong") {
 		t.Error("the log has what was tried")
