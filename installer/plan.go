@@ -63,13 +63,13 @@ func planUpdate(ctx context.Context, i *Installer, c state.Config, opts UpdateOp
 		c.Status.TakeUpRetry(answer.RetryFailed, releaseOf(answer), i.Machine.Now())
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
-	if d.Action == decision.Nothing {
-		return view.Plan{Nothing: d.Reason}, nil
+	if !d.Change() {
+		return view.Plan{Nothing: decision.WhyNot(d, c.Status)}, nil
 	}
 	req := updateRequest(c, d, opts)
 	rules, err := i.ownerRules().policy(c)
 	if err == nil {
-		err = rules.Floors(d.Target, d.SHA256)
+		err = rules.Floors(d.Release, d.SHA256)
 	}
 	if err != nil {
 		return view.Plan{From: req.From.Short(), To: req.To.String()}, refusedByOwner(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/want"
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -181,27 +182,28 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		}
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
-	if d.Action == decision.Nothing {
-		i.Machine.Host.Log.Info(d.Reason)
-		if cameWithPackage(i, c, d.Target) {
-			i.Machine.Host.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
-			damaged = &wanted{Release: d.Target, Config: c, Spec: spec, Retried: true}
+	if !d.Change() {
+		i.Machine.Host.Log.Info(decision.WhyNot(d, c.Status))
+		if cameWithPackage(i, c, d.Release) {
+			i.Machine.Host.Log.Info("the active version came with a package, and the release takes its place", "version", d.Release.Short())
+			damaged = &wanted{Release: d.Release, Config: c, Spec: spec, Retried: true}
 		}
 		return nil, damaged, nil
 	}
-	in = &intent{wanted: wanted{Release: d.Target, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter}
+	in = &intent{wanted: wanted{Release: d.Release, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter}
 	in.Request = updateRequest(c, d, opts)
 	if d.SHA256 != "" {
-		i.Machine.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
+		i.Machine.Host.Log.Info("the version that failed was published again; it is tried again",
+			"version", d.Release.Version, "sha256", d.SHA256)
 	}
 	if err = broken; err == nil {
-		err = refusedByOwner(rules.Floors(d.Target, d.SHA256))
+		err = refusedByOwner(rules.Floors(d.Release, d.SHA256))
 	}
 	if err == nil {
 		err = foresee(ctx, i.Machine, c, in.Request)
 	}
 	if failure.Is[*failure.RefusedError](err) {
-		return nil, damaged, i.Machine.ReportRefusal(&c, d.Target, err)
+		return nil, damaged, i.Machine.ReportRefusal(&c, d.Release, err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -251,8 +253,8 @@ func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
 }
 
 // updateRequest is the request of a tick.
-func updateRequest(c state.Config, d decision.Decision, opts UpdateOptions) transaction.Request {
-	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Target), Now: opts.Now, SkipBackup: opts.SkipBackup,
+func updateRequest(c state.Config, d want.Decision, opts UpdateOptions) transaction.Request {
+	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Release), Now: opts.Now, SkipBackup: opts.SkipBackup,
 		Restart: opts.Restart}
 	if d.Downgrade {
 		r.Kind = transaction.Downgrade
@@ -302,16 +304,19 @@ func (i *Installer) saveWait(ctx context.Context, until time.Time) (over func())
 // decide decides about an answer of find. About a version that backs off it asks
 // the mirrors first whether they still have the release that failed. When that
 // cannot be told, it stays backed off.
-func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) decision.Decision {
-	q := decision.Wish{Spec: spec, Status: c.Status, Answer: answer, Now: now, Timer: i.Machine.Scheduled, Time: i.Machine.Now()}
-	d := decision.Decide(q)
-	if !d.BackingOff {
+func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) want.Decision {
+	wish := want.Wish{Release: releaseOf(answer), Due: answer.AutoUpdate}
+	turn := want.Turn{At: i.Machine.Now(), Scheduled: i.Machine.Scheduled, Now: now}
+	agent := c.Agent(wish.Release, turn.At)
+	d := want.Decide(wish, agent, turn)
+	if d.Why != want.BackingOff {
 		return d
 	}
 	var err error
-	if q.Announced, err = i.obtainer().announced(ctx, c, d.Target, spec); err != nil {
-		i.Machine.Host.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
+	if turn.Announced, err = i.obtainer().announced(ctx, c, d.Release, spec); err != nil {
+		i.Machine.Host.Log.Debug("it is not known whether the version that failed was published again",
+			"version", d.Release.Version, "error", err)
 		return d
 	}
-	return decision.Decide(q)
+	return want.Decide(wish, agent, turn)
 }

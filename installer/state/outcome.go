@@ -3,6 +3,7 @@ package state
 import (
 	"time"
 
+	"teleport-update/find/want"
 	"teleport-update/internal/version"
 )
 
@@ -128,22 +129,21 @@ type Held struct {
 }
 
 // Holds reports whether a release that find names now is held back.
-func (h *Held) Holds(r version.Release) bool {
-	if h == nil {
-		return false
-	}
-	wish, left := version.Release{Version: h.Version, Edition: h.Edition}, version.Release{Version: h.LeftVersion, Edition: h.LeftEdition}
-	return h.waits() || r == wish || r == left
-}
+func (h *Held) Holds(r version.Release) bool { return h.Hold().Holds(r) }
 
-// waits reports whether find has still to name the wish that is held back. A record that names
-// no version that was left is an older program's, and was complete with the rollback.
-func (h *Held) waits() bool { return !h.Heard && h.LeftVersion != "" }
+// Hold is the record as the decision about a wish takes it; nil for none.
+func (h *Held) Hold() *want.Hold {
+	if h == nil {
+		return nil
+	}
+	return &want.Hold{Since: h.Since, Left: version.Release{Version: h.LeftVersion, Edition: h.LeftEdition},
+		Wish: version.Release{Version: h.Version, Edition: h.Edition}, Heard: h.Heard}
+}
 
 // Hear takes in find's answer, the first since the rollback, and reports whether it is. The version
 // that was gone back to is no wish to hold back.
 func (h *Held) Hear(wish, active version.Release) bool {
-	if h == nil || !h.waits() || wish.Version == "" {
+	if h == nil || !h.Hold().Waits() || wish.Version == "" {
 		return false
 	}
 	h.Heard = true
@@ -218,10 +218,6 @@ func (r *Refused) Is(t version.Release) bool {
 }
 
 const (
-	firstRetry = time.Hour
-	lastRetry  = 14 * 24 * time.Hour
-	// retrySlack is by how much a clock may be set back without that.
-	retrySlack = 10 * time.Minute
 	// attemptWithin is how long after an attempt is due it is expected.
 	attemptWithin = 24 * time.Hour
 	// interruptions of one version that count together as one failure.
@@ -250,20 +246,9 @@ func (s *Status) RecordFailure(r Tree, now time.Time, reason string) {
 	s.FailedBefore = s.FailedBefore[:min(len(s.FailedBefore), maxFailedBefore)]
 	s.Failed = &Failed{
 		Version: r.Version, Edition: r.Edition, SHA256: r.SHA256,
-		Attempts: attempts, NextAttempt: now.Add(retryDelay(attempts)).UTC().Truncate(time.Second), Error: reason,
+		Attempts: attempts, NextAttempt: now.Add(want.RetryDelay(attempts)).UTC().Truncate(time.Second), Error: reason,
 	}
 	s.Interrupted = nil
-}
-
-// retryDelay doubles from an hour to two weeks.
-func retryDelay(attempts int) time.Duration {
-	d := firstRetry
-	for range attempts - 1 {
-		if d *= 2; d >= lastRetry {
-			return lastRetry
-		}
-	}
-	return d
 }
 
 // TakeUpRetry notes that somebody had hosts try a release again, and reports whether
@@ -310,9 +295,7 @@ func (f *Failed) is(r version.Release) bool {
 
 // ReplacedBy reports whether a tarball of the version that failed is another
 // than the one that did; an empty digest is not known.
-func (f *Failed) ReplacedBy(sha256 string) bool {
-	return f != nil && sha256 != "" && f.SHA256 != "" && sha256 != f.SHA256
-}
+func (f *Failed) ReplacedBy(sha256 string) bool { return f.Failure().ReplacedBy(sha256) }
 
 // Release is what failed.
 func (f *Failed) Release() version.Release {
@@ -322,18 +305,20 @@ func (f *Failed) Release() version.Release {
 // Kept reports whether what failed stays on disk, so that its next attempt is no
 // download: until then, and a day longer, for the attempt may have to wait for its window.
 func (f *Failed) Kept(now time.Time) bool {
-	return f != nil && f.SHA256 != "" && now.Sub(f.NextAttempt) < attemptWithin && f.NextAttempt.Sub(now) <= lastRetry
+	return f != nil && f.SHA256 != "" && now.Sub(f.NextAttempt) < attemptWithin && f.NextAttempt.Sub(now) <= want.LastRetry
 }
 
-// BackingOff reports whether a release failed and is not due yet. A next attempt
-// further off than its delay comes from a clock that jumped, and counts
-// as due.
+// BackingOff reports whether a release failed and is not due yet.
 func (f *Failed) BackingOff(r version.Release, now time.Time) bool {
-	if !f.is(r) {
-		return false
+	return f.is(r) && f.Failure().BackingOff(now)
+}
+
+// Failure is the record as the decision about a wish takes it; nil for none.
+func (f *Failed) Failure() *want.Failure {
+	if f == nil {
+		return nil
 	}
-	left := f.NextAttempt.Sub(now)
-	return left > 0 && left <= retryDelay(f.Attempts)+retrySlack
+	return &want.Failure{SHA256: f.SHA256, Attempts: f.Attempts, NextAttempt: f.NextAttempt}
 }
 
 // Returned is a version that the host came to and left for the one before within an hour, as

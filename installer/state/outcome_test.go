@@ -9,16 +9,6 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestBackOffDoublesFromAnHourToTwoWeeks(t *testing.T) {
-	for attempts, want := range map[int]time.Duration{
-		1: time.Hour, 2: 2 * time.Hour, 5: 16 * time.Hour, 9: 256 * time.Hour, 10: lastRetry, 200: lastRetry,
-	} {
-		if got := retryDelay(attempts); got != want {
-			t.Errorf("after %d attempts: %v; want %v", attempts, got, want)
-		}
-	}
-}
-
 func TestFailuresCountPerVersionEditionAndDigest(t *testing.T) {
 	r := Tree{Release: version.Release{Version: "15.1.2", Edition: version.OSS}, SHA256: "aa"}
 	var s Status

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"teleport-update/find/want"
 	"teleport-update/internal/version"
 )
 
@@ -41,6 +42,15 @@ func (c *Config) RecordChange(to version.Release, now time.Time) {
 		s.Returned = &Returned{Version: from.Version, Edition: from.Edition, Since: now}
 	}
 	s.ActiveSince = now
+}
+
+// Agent is what runs and what is remembered of a release, as the decision about a wish takes it.
+func (c Config) Agent(wish version.Release, now time.Time) want.Agent {
+	a := want.Agent{Active: c.Active(), Hold: c.Status.Held.Hold(), Failure: c.Status.FailureOf(wish).Failure()}
+	if at, waits := c.Status.AgainAt(wish, now); waits {
+		a.AgainAt = at
+	}
+	return a
 }
 
 // AgainAt is when the timer takes the host to a release again that it left within the hour before it returned to another that it
