@@ -108,7 +108,7 @@ lint: needed ## formatting, vet, staticcheck, ceilings of functions and lines, s
 	$(GO) test -run TestLinesAreShortAndNotDense ./cmd/teleport-update
 	$(GO) test -run "TestNothingElseWritesToATerminal|TestWaysAreFound" ./internal/console
 	@long=$$(git log --no-merges --format=%s 9b4eb5b..HEAD 2>/dev/null | grep -E '^.{73}'); [ -z "$$long" ] || { echo "subjects of more than 72 characters: $$long"; exit 1; }
-	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh
+	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh findings/*.sh
 
 # The database is a module, pinned in tools.mod: what is green turns red by a commit alone.
 vulncheck: ## known holes on the paths of both programs, in the library and in modules

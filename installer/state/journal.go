@@ -244,10 +244,11 @@ type Packages struct {
 	Version *version.Release `json:"version,omitempty"`
 }
 
-// KeptFile is a file of the agent's, and its copy.
+// KeptFile is a file of the agent's with its copy, or a link on the way to one.
 type KeptFile struct {
-	Path  string `json:"path"`
-	Saved string `json:"saved"`
+	Path   string `json:"path"`
+	Saved  string `json:"saved,omitempty"`
+	Target string `json:"target,omitempty"` // of a link
 }
 
 // Uninstall is what a person asked for.

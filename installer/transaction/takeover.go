@@ -3,7 +3,6 @@ package transaction
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,10 +22,6 @@ import (
 // removeAgain is how long the timer leaves alone a package whose own scripts, or
 // what depends on it, keep it on the host.
 const removeAgain = 24 * time.Hour
-
-// agentEnvironment is the file that units of the agent read their environment
-// from. Like its configuration it is the agent's, whoever put it there.
-const agentEnvironment = "/etc/default/teleport"
 
 // AgentPackages lists the packages to take over. Not to know is no reason to leave
 // a host on an old version. Only the usual folders can be a package's.
@@ -146,23 +141,9 @@ func (o takingOver) saveFromPackages(ctx context.Context) error {
 		}
 		own = append(own, linksTo(files, o.t.m.Host.Paths.LinkDir)...)
 	}
-	var kept []state.KeptFile
-	for n, path := range []string{o.t.m.Host.Paths.AgentConfig, agentEnvironment} {
-		info, err := os.Lstat(path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			continue // a link stays: what it leads to is not the package's
-		}
-		if err != nil {
-			return err
-		}
-		saved := filepath.Join(o.t.m.Host.Paths.Original(), fmt.Sprintf("kept-%d-%s", n, filepath.Base(path)))
-		if err := durable.MkdirAll(o.t.m.Host.Paths.Original(), 0o700); err != nil {
-			return err
-		}
-		if err := durable.CloneFile(path, saved); err != nil {
-			return err
-		}
-		kept = append(kept, state.KeptFile{Path: path, Saved: saved})
+	kept, err := o.saveAgentFiles(ctx)
+	if err != nil {
+		return err
 	}
 	var unit []byte
 	for _, dir := range slices.Backward(layout.PackageUnitDirs) {
@@ -196,19 +177,6 @@ func linksTo(files []string, dir string) (links []string) {
 	return links
 }
 
-// putBackKept puts back what a removal took of the agent's own files.
-func (o takingOver) putBackKept() error {
-	for _, k := range o.t.j.Packages.Kept {
-		if host.Exists(k.Path) {
-			continue
-		}
-		if err := durable.CloneFile(k.Saved, k.Path); err != nil {
-			return fmt.Errorf("put back what the removal of a package took: %w", err)
-		}
-	}
-	return nil
-}
-
 // removeOwn removes the packages' files that their removal could not see.
 func (o takingOver) removeOwn() error {
 	for _, path := range o.t.j.Packages.Own {
@@ -237,14 +205,4 @@ func (o takingOver) keepPackages() error {
 	}
 	b.Packages, b.PackageUnit = o.t.j.Packages.Found, o.t.j.Packages.Unit
 	return o.t.m.Host.WriteOriginals(b)
-}
-
-// forgetKept removes the copies; they may hold secrets.
-func (o takingOver) forgetKept() error {
-	for _, k := range o.t.j.Packages.Kept {
-		if err := durable.Remove(k.Saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
