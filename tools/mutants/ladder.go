@@ -32,7 +32,7 @@ type rung struct {
 // tried before what needs none and takes long.
 var rungs = []rung{
 	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup|installer/host)/"},
-	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
+	{name: "the order of steps", pkg: "integration/order", args: []string{"-test.run=Order"}, built: true},
 	{name: "the owner's policy", pkg: "installer", args: []string{"-test.run=Policy|BelowTheMinimum|SignaturesAreRequired|AnotherTarball|OwnerWouldRefuse|Edition|WayBack"},
 		only: `^installer/\w+\.go:.*check removed`},
 	{name: "its package's short tests", args: []string{"-test.short"}},
@@ -43,7 +43,6 @@ var rungs = []rung{
 		env: []string{"FAULTS_POINTS=0-1000000/5"}, only: " (restoreDatabase|recordOldStop): ", built: true},
 	{name: "kills", pkg: "integration/faults", args: []string{"-test.run=TestAKilledRun", "-dense"}, built: true},
 	{name: "power cuts", pkg: "integration/powercut", args: []string{"-test.run=TestAPowerCut", "-every=3"}, built: true},
-	{name: "random walks", pkg: "integration/walks", args: []string{"-test.run=RandomWalks", "-walks=60"}, built: true},
 }
 
 func names(rungs []rung) string {

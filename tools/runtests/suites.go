@@ -55,7 +55,6 @@ var suites = []suite{
 			campaign("integration/others/pairs", "90m", ""),
 			campaign("integration/faults", "60m", ""),
 			campaign("integration/powercut", "80m", "TestAPowerCut"),
-			campaign("integration/walks", "20m", ""),
 			campaign("integration/findfaults", "60m", ""),
 			campaign("find/store", "20m", "TestEveryWriteOfTheStore"),
 			campaign("find/server", "20m", "TestTwoEnginesMakeOneHistory"),
@@ -92,7 +91,7 @@ const samplesEnd = 45 * time.Minute
 // left.
 var longest = []string{
 	"guides", "recovery", "packages", "units", "database", "health", "takeover", "selfupdate", "fleetguides", "repository", "operator", "network", "hostile",
-	"hostfaults", "faults", "others", "others/before", "others/pairs", "walks", "powercut", "clusterfaults",
+	"hostfaults", "faults", "others", "others/before", "others/pairs", "powercut", "clusterfaults",
 }
 
 func longestFirst(parts []*part) {

@@ -1,6 +1,6 @@
 //go:build hosts
 
-package walks
+package order
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	insideVariable = "WALKS_INSIDE"
-	// memory is where walks live: a file system of the walks' own, on which a sync
+	insideVariable = "ORDER_INSIDE"
+	// memory is where hosts live: a file system of the tests' own, on which a sync
 	// costs nothing, and that is gone with them.
 	memory = "/mnt"
 )
@@ -25,7 +25,7 @@ const (
 // and not every host lets it see that.
 func outside() int {
 	if os.Geteuid() != 0 {
-		fmt.Fprintln(os.Stderr, "SKIPPED, nothing was tested: random walks need root")
+		fmt.Fprintln(os.Stderr, "SKIPPED, nothing was tested: the order of calls needs root")
 		if os.Getenv("CI") == "true" {
 			return 1
 		}
@@ -38,13 +38,13 @@ func outside() int {
 	// The kernel sends that signal when the thread ends that started the process.
 	runtime.LockOSThread()
 	if err := cmd.Run(); err != nil && (cmd.ProcessState == nil || !cmd.ProcessState.Exited()) {
-		fmt.Fprintln(os.Stderr, "the walks ended with:", err)
+		fmt.Fprintln(os.Stderr, "the tests ended with:", err)
 		return 1
 	}
 	return cmd.ProcessState.ExitCode()
 }
 
-// inside gives the namespace its own /proc and the walks their memory.
+// inside gives the namespace its own /proc and the hosts their memory.
 func inside() error {
 	nameSignals()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -57,7 +57,7 @@ func inside() error {
 	if err := unix.Mount("run", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("hide /run: %w", err)
 	}
-	if err := unix.Mount("walks", memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+	if err := unix.Mount("order", memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("mount a file system in memory: %w", err)
 	}
 	return nil
@@ -65,14 +65,14 @@ func inside() error {
 
 // nameSignals says which signal comes. The first process of a namespace does not die of
 // one: Go's runtime then ends it with code 2, without a word. A signal that asks for
-// the end ends the walks; others are nobody's wish.
+// the end ends the tests; others are nobody's wish.
 func nameSignals() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE,
 		unix.SIGVTALRM, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGIO, unix.SIGPWR)
 	go func() {
 		for s := range signals {
-			fmt.Fprintf(os.Stderr, "the walks were sent the signal %q\n", s)
+			fmt.Fprintf(os.Stderr, "the tests were sent the signal %q\n", s)
 			switch s {
 			case unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
 				os.Exit(1)

@@ -1,4 +1,4 @@
-package walks
+package order
 
 import (
 	"archive/tar"
@@ -63,9 +63,6 @@ func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		ball := tarball(shelf.Build)
 		sum := sha256.Sum256(ball)
-		if shelf.WrongSum {
-			sum[0]++
-		}
 		switch rest {
 		case "":
 			w.Header().Set("Content-Length", fmt.Sprint(len(ball)))
@@ -78,9 +75,6 @@ func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	http.NotFound(w, r)
 }
-
-// digest is the checksum of a build.
-func (b Build) digest() string { return fmt.Sprintf("%x", sha256.Sum256(tarball(b))) }
 
 var tarballs sync.Map // of Build: []byte
 
@@ -121,7 +115,7 @@ func tarball(b Build) []byte {
 func quiet() Outside {
 	out := Outside{Target: Releases()[0], Auto: true, Shelves: map[Release]Shelf{}}
 	for _, r := range Releases() {
-		out.Shelves[r] = Shelf{Build: Build{Release: r, Number: 1, Runs: true}}
+		out.Shelves[r] = Shelf{Build: Build{Release: r, Runs: true}}
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package walks
+package order
 
 import (
 	"encoding/json"

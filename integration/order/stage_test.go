@@ -1,6 +1,6 @@
 //go:build hosts
 
-package walks
+package order
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func (s *staged) brings(v string) {
 
 func (s *staged) agent(schema int) {
 	s.Helper()
-	if ok, _, err := s.h.agent(Agent{Rows: 3}, schema); !ok || err != nil {
+	if err := s.h.agent(schema); err != nil {
 		s.Fatalf("the agent did not run: %v", err)
 	}
 }

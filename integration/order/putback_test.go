@@ -1,6 +1,6 @@
 //go:build hosts
 
-package walks
+package order
 
 import (
 	"os"

@@ -1,6 +1,6 @@
 //go:build hosts
 
-package walks
+package order
 
 import (
 	"errors"
@@ -146,7 +146,7 @@ func TestOrderOfATransactionThatCannotBegin(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.ends(1, "is a folder", args("enable"), "publish 1.0.0", "remove 1.0.0", "configuration")
-			status, err := s.h.run(t.Context(), false, 0, "status", "--format", "json")
+			status, err := s.h.run(t.Context(), "status", "--format", "json")
 			if err != nil || !strings.Contains(status.stdout, `"last_result": "failed"`) {
 				t.Errorf("status, %v: %s", err, status.stdout)
 			}
