@@ -15,6 +15,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/admin"
+	"teleport-update/internal/golden"
 )
 
 const schedule = `kind: autoupdate_config
@@ -41,14 +42,14 @@ spec:
         max_failed_before_halt: 1%
 `
 
-// Each part of docs/commands.md is what the commands print after one another.
+// What the commands print after one another is in testdata/story.txt. docs/find.md shows the group that is halted, and how it goes on.
 func TestTheGuideShowsWhatOneSees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("servers are started and stopped again and again")
 	}
-	guide := readDoc(t, "rollouts.md")
+	guide := readDoc(t, "find.md")
 	if !strings.Contains(guide, schedule) {
-		t.Error("docs/rollouts.md has another schedule")
+		t.Error("docs/find.md has another schedule")
 	}
 	s := newStation(t, map[string]int{"dev": 4, "staging": 8, "prod": 20})
 	write(t, filepath.Join(s.dir, "groups.yaml"), schedule)
@@ -82,7 +83,8 @@ func TestTheGuideShowsWhatOneSees(t *testing.T) {
 	show("rollback prod --dry-run", `rollback prod --reason "logins are slow"`, "status")
 	show("history --limit 8")
 	show("export-channels public")
-	checkDoc(t, "commands.md", parts)
+	golden.File(t, filepath.Join(testdata, "story.txt"), strings.Join(parts, "\n"))
+	checkDoc(t, "find.md", []string{parts[3], parts[5]})
 
 	// What a program gets has the same facts, and what is asked of a server leaves it
 	// as it is.
@@ -99,7 +101,7 @@ func TestTheGuideShowsWhatOneSees(t *testing.T) {
 	}
 }
 
-// The simulation of docs/rollouts.md is what the command prints.
+// A simulation prints the same each time: testdata/simulation.txt.
 func TestTheGuideShowsASimulation(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "groups.yaml"), schedule)
@@ -109,7 +111,7 @@ func TestTheGuideShowsASimulation(t *testing.T) {
 	if out != s.run(command) {
 		t.Error("it says something else the second time")
 	}
-	checkDoc(t, "rollouts.md", []string{"```text\n$ teleport-find " + command + "\n" + out + "```"})
+	golden.File(t, filepath.Join(testdata, "simulation.txt"), "$ teleport-find "+command+"\n"+out)
 	for args, want := range map[string]string{
 		"simulate":                                       "one file",
 		"simulate none.yaml":                             "no such file",
@@ -153,14 +155,16 @@ func readDoc(t *testing.T, name string) string {
 	return string(data)
 }
 
-// docs is the folder of the guides, wherever a test is.
-var docs = func() string {
-	dir, err := filepath.Abs("../../docs")
+// docs and testdata are folders of the guides and of golden files, wherever a test is.
+var docs, testdata = absolute("../../docs"), absolute("testdata")
+
+func absolute(dir string) string {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		panic(err)
 	}
 	return dir
-}()
+}
 
 // checkDoc compares the blocks of a guide that begin with a command, or writes them.
 func checkDoc(t *testing.T, name string, parts []string) {

@@ -32,7 +32,7 @@ import (
 	releases "teleport-update/internal/version"
 )
 
-var writeDocs = flag.Bool("write-docs", false, "write what the commands print into docs/commands.md and docs/rollouts.md")
+var writeDocs = flag.Bool("write-docs", false, "write what the commands print into docs/find.md")
 
 // station is a server with a clock that a test sets, hosts that report to it over
 // HTTP, and a person with the command line.

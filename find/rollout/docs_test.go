@@ -17,10 +17,10 @@ func readDoc(t *testing.T, name string) string {
 	return string(data)
 }
 
-// The tables of docs/rollouts.md are those that the code runs from. With
+// The tables of docs/teleport-find.md are those that the code runs from. With
 // ROLLOUT_DOCS=write they are written anew.
 func TestTheGuideHasTheTablesOfTheCode(t *testing.T) {
-	const name = "rollouts.md"
+	const name = "teleport-find.md"
 	guide := readDoc(t, name)
 	for _, table := range tables() {
 		text := table.markdown()

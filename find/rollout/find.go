@@ -60,7 +60,7 @@ type FindRow struct {
 	update  who
 }
 
-// FindTable is what find answers: the first row that holds. docs/rollouts.md prints
+// FindTable is what find answers: the first row that holds. docs/teleport-find.md prints
 // it.
 var FindTable = []FindRow{
 	{

@@ -71,7 +71,7 @@ type outlook struct {
 	describe func(*sight, *Outlook)
 }
 
-// outlooks are tried in their order. docs/rollouts.md prints them.
+// outlooks are tried in their order. docs/teleport-find.md prints them.
 var outlooks = []outlook{
 	{"unset", "no version is set", func(v *sight) bool { return v.Version == nil }, (*sight).unset},
 	{"disabled", "the mode is disabled, or neither resource sets one", func(v *sight) bool { return v.mode == Disabled }, (*sight).resting},

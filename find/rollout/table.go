@@ -2,7 +2,7 @@ package rollout
 
 // This file is the engine at a glance: the states of a group, every step that it
 // takes by itself, what is pointed out to people, and what they can order. Next and
-// Order run from these tables, and docs/rollouts.md prints them.
+// Order run from these tables, and docs/teleport-find.md prints them.
 
 // State is how far a group, or a whole rollout, has come.
 type State string

@@ -240,7 +240,7 @@ func (s *scene) file(b markdown.Block, name string) {
 }
 
 // ofAServer are the guides on whose first host a find server runs.
-var ofAServer = []string{"docs/find.md", "docs/notifications.md", "docs/rollouts.md"}
+var ofAServer = []string{"docs/find.md", "docs/notifications.md"}
 
 // spans runs what the text of a guide mentions of these programs; of teleport-find what is whole as it stands, on
 // the host of a server.

@@ -8,16 +8,44 @@ import (
 )
 
 // Reference holds the part of a page between its two marks to what a program says of
-// itself: its global flags, then each command and each command of a command. help is
-// what the program prints for --help after these words.
+// itself: its global flags, the flags that many commands have, then each command and each
+// command of a command with its other flags. help is what the program prints for --help
+// after these words.
 func Reference(t testing.TB, path, program string, help func(command ...string) string) {
 	t.Helper()
 	all := helpParts(help())
-	text := "\n## Global flags\n" + flagTable(all["GLOBAL OPTIONS"])
+	commands := ""
 	for _, name := range names(all["COMMANDS"]) {
-		text += commandText("##", help, name)
+		commands += commandText("##", help, name)
 	}
-	Part(t, path, "the help of "+program, text+"\n")
+	shared, commands := sharedFlags(commands)
+	text := "\n## Global flags\n" + flagTable(all["GLOBAL OPTIONS"])
+	if shared != "" {
+		text += "\n## Flags of many commands\n\nA command's first lines say which of these it has.\n" + flagHead + shared
+	}
+	Part(t, path, "the help of "+program, text+commands+"\n")
+}
+
+// many is in how many commands a flag is, with the same words, to be printed once.
+const many = 10
+
+// sharedFlags takes the rows of flags that many commands have out of the tables of the commands.
+func sharedFlags(commands string) (shared, rest string) {
+	times := map[string]int{}
+	for line := range strings.Lines(commands) {
+		if strings.HasPrefix(line, "| `-") {
+			if times[line]++; times[line] == many {
+				shared += line
+			}
+		}
+	}
+	for line := range strings.Lines(commands) {
+		if times[line] < many {
+			rest += line
+		}
+	}
+	rest = strings.ReplaceAll(rest+"\n", flagHead+"\n", "\n") // tables of which nothing is left
+	return shared, strings.TrimSuffix(rest, "\n")
 }
 
 func commandText(heading string, help func(command ...string) string, command ...string) string {
@@ -83,6 +111,9 @@ var (
 	escape = strings.NewReplacer("*", `\*`, "<", "&lt;")
 )
 
+// flagHead begins a table of flags.
+const flagHead = "\n| flag | what it does | default | environment |\n| --- | --- | --- | --- |\n"
+
 func flagTable(options string) string {
 	rows := ""
 	for line := range strings.Lines(options) {
@@ -115,5 +146,5 @@ func flagTable(options string) string {
 	}
 	rows = strings.ReplaceAll(rows, "table|json|yaml, -o table|json|yaml", "table|json|yaml`, `-o")
 	rows = choice.ReplaceAllStringFunc(rows, func(either string) string { return strings.Replace(either, "|", `\|`, 1) })
-	return "\n| flag | what it does | default | environment |\n| --- | --- | --- | --- |\n" + rows
+	return flagHead + rows
 }
