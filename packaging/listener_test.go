@@ -21,7 +21,7 @@ func TestTheListenerTakesWhatIsSigned(t *testing.T) {
 	dir := t.TempDir()
 	key := bytes.Repeat([]byte("k"), 32)
 	secret, taken := filepath.Join(dir, "secret"), filepath.Join(dir, "taken")
-	if err := os.WriteFile(secret, []byte("an old secret of 24 bytes\nwhsec_"+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte("whsec_"+base64.StdEncoding.EncodeToString([]byte("an old secret of 24 bytes"))+"\nwhsec_"+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	script := `[ "$EVENT_TYPE" = rollout.halted ] || exit 1; { cat; echo " $EVENT_TEXT"; } >> ` + taken

@@ -106,12 +106,9 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		access: admin.NewAccess(resources, now),
 	}
 	a.hooks = newHooks(a)
-	written := func(ctx context.Context) error {
-		a.hooks.Wake()
-		return stored.Refresh(ctx)
-	}
 	engine = driver.NewEngine(driver.Options{
-		Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: written, Brake: stored,
+		Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored,
+		Notifier:   a.hooks,
 		StoreClock: clockOf(opened), SetRight: fleet.SetRight, Log: log,
 	})
 	a.engine = engine

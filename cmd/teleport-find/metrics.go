@@ -23,7 +23,7 @@ func (a *source) sources(config *tls.Config) metrics.Sources {
 	if a.stored != nil {
 		s.Snapshot, s.Reports, s.Held = a.stored.Age, a.fleet.Trouble, a.stored.Held
 		s.Rollout = func() *rollout.Rollout { return a.stored.Resources().Rollout }
-		s.Webhooks = a.webhooks
+		s.Webhooks = a.failingWebhooks
 		s.Engine = func() metrics.Engine {
 			e := a.engine.Status()
 			return metrics.Engine{LastTick: e.LastTick, Err: e.Err, Skew: e.Skew, Counts: e.Counts}

@@ -29,15 +29,14 @@ func newHooks(a *source) *notify.Notifier {
 	})
 }
 
-// webhooks returns how many are not told what they should be, and how many events wait.
-func (a *source) webhooks() (failing, waiting int) {
+// failingWebhooks counts the webhooks to which this server can deliver no event.
+func (a *source) failingWebhooks() (failing int) {
 	for _, h := range a.hooks.Hooks() {
-		if !h.Failing.IsZero() || !h.Gone.IsZero() {
+		if !h.Failing.IsZero() {
 			failing++
 		}
-		waiting += h.Waiting
 	}
-	return failing, waiting
+	return failing
 }
 
 // webhooks are those of the admin API.
@@ -66,8 +65,8 @@ func notifyCommand() *cli.Command {
 		Name:  "notify",
 		Usage: "list, try and remove the webhooks that are told when a rollout halts",
 		Description: `A webhook is a resource autoupdate_notify, which "teleport-find apply" writes: a URL, a file with the secret of its
-signature, and the kinds of events that it is for (halted, stalled, blocked, done, retried). One of the servers of a store
-posts each event, and again until the receiver takes it, for three days at most.`,
+signature, and the kinds of events that it is for (halted, stalled, blocked, done, retried). The server that makes a
+change posts its event, three times at most within ten minutes. The list says what the server that answers has posted.`,
 		UsageText:    group + "[-o table|json|yaml] | test NAME | remove NAME",
 		OnUsageError: onUsageError, HideHelpCommand: true,
 		Flags: []cli.Flag{outputFlag("table"), adminSocketFlag()},
@@ -151,11 +150,8 @@ func whenOf(t time.Time) string {
 }
 
 func hookState(h adminapi.Hook) string {
-	switch {
-	case !h.Gone.IsZero():
-		return "stopped: the receiver answered 410 at " + rollout.Clock(h.Gone)
-	case !h.Failing.IsZero():
-		return "fails since " + rollout.Clock(h.Failing) + ": " + firstLine(h.Error)
+	if h.Failing.IsZero() {
+		return "ok"
 	}
-	return "ok"
+	return "fails since " + rollout.Clock(h.Failing) + ": " + firstLine(h.Error)
 }

@@ -137,7 +137,7 @@ func newSecretive(t *testing.T, store, passwordFile string) *secretive {
 // webhooks writes two that work and one that nobody listens for.
 func (s *secretive) webhooks() {
 	secret := filepath.Join(s.dir, "hook.secret")
-	write(s.t, secret, s.secrets["webhook's secret"]+"\n")
+	write(s.t, secret, whsec(s.secrets["webhook's secret"])+"\n")
 	text := hookGroups
 	for name, host := range map[string]string{"good": strings.TrimPrefix(s.receiver.URL, "http://"), "nobody": "127.0.0.1:1"} {
 		u := url.URL{Scheme: "http", User: url.UserPassword("u", s.secrets["webhook's password"]), Host: host, Path: "/" + s.secrets["webhook's path"],

@@ -34,8 +34,8 @@ func noticeWords() string {
 	return strings.Join(words, ", ")
 }
 
-// NoticeLife is for how long an event is kept in the store.
-const NoticeLife = 8 * 24 * time.Hour
+// NoticeLife is for how long an event is posted, and kept in the store.
+const NoticeLife = 10 * time.Minute
 
 // NoticePrefix is what the keys of events begin with. An event is written by the change
 // that it is of: there is none without the other.
@@ -43,6 +43,7 @@ const NoticePrefix = "notify_event/"
 
 // Notice is one kind of what one change of the rollout has brought.
 type Notice struct {
+	ID     string     `json:"-"` // under which it is stored and posted
 	Kind   NoticeKind `json:"kind"`
 	Time   time.Time  `json:"time"`
 	Start  Semver     `json:"start_version,omitempty"`

@@ -11,7 +11,7 @@ type Hooks struct {
 	Hooks []Hook `json:"webhooks"`
 }
 
-// Hook is how a webhook does.
+// Hook is how a webhook does, as far as the server that answers posts to it.
 type Hook struct {
 	Name string `json:"name"`
 	// Address is the scheme and host of its URL, or the name of the file that has it.
@@ -22,7 +22,6 @@ type Hook struct {
 	Failing     time.Time            `json:"failing_since,omitzero"`
 	Error       string               `json:"error,omitempty"`
 	Next        time.Time            `json:"next_attempt,omitzero"`
-	Gone        time.Time            `json:"gone,omitzero"` // when the receiver said that it wants nothing more
 	GivenUp     int                  `json:"given_up,omitempty"`
 	LastGivenUp time.Time            `json:"last_given_up,omitzero"`
 }

@@ -148,11 +148,11 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 		{Key: rollout.KindVersion, Based: s.revision[rollout.KindVersion], Do: store.Keep},
 		{Key: rollout.KindRollout, Value: value, Based: s.revision[rollout.KindRollout]},
 	}}
-	notices, err := noticesOf(s, &next, audit)
+	events, kept, err := eventsOf(s, &next, audit)
 	if err != nil {
 		return err
 	}
-	change.Writes = append(change.Writes, notices...)
+	change.Writes = append(change.Writes, kept...)
 	plans := e.opts.Plans
 	var ready []*answers.Prepared
 	defer func() {
@@ -175,13 +175,27 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 	if e.isOld(s) {
 		return errOld
 	}
-	if _, err = e.opts.Store.Commit(ctx, change); err != nil {
+	_, err = e.opts.Store.Commit(ctx, change)
+	e.post(events, err)
+	if err != nil {
 		return err
 	}
 	for _, p := range ready {
 		plans.Keep(&next, p)
 	}
 	return nil
+}
+
+// post hands over the events of a change whose commit ended with an error, or with nil.
+func (e *Engine) post(events []rollout.Notice, err error) {
+	if e.opts.Notifier == nil || len(events) == 0 {
+		return
+	}
+	if _, unknown := errors.AsType[*store.UnknownError](err); unknown {
+		e.opts.Notifier.PostStored()
+	} else if err == nil {
+		e.opts.Notifier.Post(events)
+	}
 }
 
 // maxAge is how old counts may be when what follows from them is written.

@@ -38,6 +38,8 @@ type Options struct {
 	Inventory Inventory
 	// Written is called after each change: hosts are answered by it from then on. Nil: nobody needs to know.
 	Written func(ctx context.Context) error
+	// Notifier gets the events of each change that this server writes; nil: nobody does.
+	Notifier Notifier
 	// StoreClock is the store's clock where that is another machine's; nil: it is this one's.
 	StoreClock func(ctx context.Context) (time.Time, error)
 	// SetRight is called when the clocks agree again that were too far apart; nil: nobody needs to know.
@@ -99,6 +101,14 @@ type EngineStatus struct {
 	// Skew is what the store's clock is ahead of this server's; nil: it is this machine's, or was not looked at yet.
 	Skew   *time.Duration
 	Counts rollout.Counts // without their functions
+}
+
+// Notifier posts events.
+type Notifier interface {
+	// Post posts the events of a change that was written.
+	Post(events []rollout.Notice)
+	// PostStored posts events that the store has, after a change of which nobody knows whether it was written.
+	PostStored()
 }
 
 // NewEngine returns an engine that does nothing until it is run or ticked.

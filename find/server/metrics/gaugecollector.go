@@ -41,16 +41,14 @@ func (s *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 
 // reading is what the sources say at one moment.
 type reading struct {
-	began       time.Time
-	version     string
-	snapshotAge *time.Duration   // nil: there are no answers
-	certificate time.Time        // zero: there is none
-	webhooks    *webhooks        // nil: this server posts nothing
-	engine      *Engine          // nil: this server runs none
-	rollout     *rollout.Rollout // nil: none is in progress
+	began           time.Time
+	version         string
+	snapshotAge     *time.Duration   // nil: there are no answers
+	certificate     time.Time        // zero: there is none
+	webhooksFailing *int             // nil: this server posts nothing
+	engine          *Engine          // nil: this server runs none
+	rollout         *rollout.Rollout // nil: none is in progress
 }
-
-type webhooks struct{ failing, waiting int }
 
 // reading asks each source once.
 func (m *Metrics) reading() reading {
@@ -64,8 +62,7 @@ func (m *Metrics) reading() reading {
 		now.certificate = o.Certificate()
 	}
 	if o.Webhooks != nil {
-		failing, waiting := o.Webhooks()
-		now.webhooks = &webhooks{failing, waiting}
+		now.webhooksFailing = new(o.Webhooks())
 	}
 	if o.Engine != nil {
 		now.engine = new(o.Engine())

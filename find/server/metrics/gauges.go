@@ -30,14 +30,9 @@ var gauges = []gauge{
 			set(seconds(now.certificate))
 		}
 	}},
-	{"webhooks_failing", "Webhooks that are not told what they should be.", nil, func(now reading, set set) {
-		if now.webhooks != nil {
-			set(float64(now.webhooks.failing))
-		}
-	}},
-	{"webhook_events_waiting", "Events that wait for a webhook.", nil, func(now reading, set set) {
-		if now.webhooks != nil {
-			set(float64(now.webhooks.waiting))
+	{"webhooks_failing", "Webhooks to which this server can deliver no event.", nil, func(now reading, set set) {
+		if now.webhooksFailing != nil {
+			set(float64(*now.webhooksFailing))
 		}
 	}},
 	{"engine_last_tick_timestamp_seconds", "When the rollout was last looked at without an error.", nil, func(now reading, set set) {

@@ -39,8 +39,8 @@ type Sources struct {
 	Reports func() error
 	// Held says what is in force on this server only, as it could not be written.
 	Held func() []string
-	// Webhooks returns how many webhooks miss events, and how many events wait for a webhook.
-	Webhooks func() (failing, waiting int)
+	// Webhooks returns to how many webhooks no event can be delivered.
+	Webhooks func() (failing int)
 	// Certificate returns when that of the listener for hosts ends; the zero time for none.
 	Certificate func() time.Time
 }
@@ -93,7 +93,7 @@ func New(opts Options) *Metrics {
 		}, []string{"operation"}),
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "webhook_deliveries_total",
-			Help: "Events that this server posted to webhooks, by result: delivered, failed (tried again), given_up, gone (410).",
+			Help: "Posts of events by this server to webhooks, by result: delivered, failed (posted again), given_up (the event was not delivered).",
 		}, []string{"result"}),
 	}
 	m.engine.elapsed, m.kept.elapsed = opts.Elapsed, opts.Elapsed

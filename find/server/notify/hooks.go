@@ -4,17 +4,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"time"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/store"
 )
 
-// Hook is how a webhook does.
+// Hook is how a webhook does, as far as this server posts to it.
 type Hook struct {
 	Name    string
 	Address string // without what may be secret
@@ -24,26 +22,25 @@ type Hook struct {
 	Delivered, Failing time.Time
 	Error              string    // of the last attempt
 	Next               time.Time // the next attempt; zero for none
-	Gone               time.Time // when the receiver said that it wants nothing more
 	GivenUp            int
 	LastGivenUp        time.Time
 }
 
 // Hooks returns all webhooks, by name, as they were read last.
 func (n *Notifier) Hooks() (list []Hook) {
-	_, hooks := n.known()
-	for name, h := range hooks {
-		s := h.delivery
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, h := range n.hooks {
 		one := Hook{
-			Name: name, Address: shown(h.hook), Kinds: h.hook.Spec.Kinds, Waiting: len(s.Waiting), Delivered: s.Delivered,
-			Failing: s.Failing, Error: s.Error, GivenUp: s.GivenUp, LastGivenUp: s.LastGivenUp,
+			Name: name, Address: shown(h.Notify), Kinds: h.Spec.Kinds, Waiting: len(h.waiting), Delivered: h.delivered,
+			Failing: h.failing, GivenUp: h.givenUp, LastGivenUp: h.lastGivenUp,
 		}
-		if s.stopped(h.hook) {
-			one.Gone = s.Gone
+		if h.err != nil {
+			one.Error = h.err.Error()
 		}
-		for _, w := range s.Waiting {
-			if one.Next.IsZero() || w.Next.Before(one.Next) {
-				one.Next = w.Next
+		for _, w := range h.waiting {
+			if one.Next.IsZero() || w.next.Before(one.Next) {
+				one.Next = w.next
 			}
 		}
 		list = append(list, one)
@@ -61,7 +58,7 @@ func shown(h *rollout.Notify) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }
 
-// givenUpFor is how long Trouble lists events that were given up.
+// givenUpFor is how long Trouble lists events that were not delivered.
 const givenUpFor = 7 * 24 * time.Hour
 
 // Trouble lists the webhooks that miss events, and why.
@@ -69,51 +66,38 @@ func (n *Notifier) Trouble() (lines []string) {
 	now := n.opts.Clock()
 	for _, h := range n.Hooks() {
 		begin := "webhook " + h.Name + ": "
-		switch {
-		case !h.Gone.IsZero():
-			lines = append(lines, begin+fmt.Sprintf(
-				`the receiver answered 410 (gone) at %s and is told nothing more: change or remove %s, or run "teleport-find notify test %s"`,
-				rollout.Clock(h.Gone), rollout.NotifyKey(h.Name), h.Name))
-		case !h.Failing.IsZero():
-			lines = append(lines, begin+fmt.Sprintf("no event was delivered since %s, %d wait: %s", rollout.Clock(h.Failing), h.Waiting, h.Error))
+		if !h.Failing.IsZero() {
+			lines = append(lines, begin+fmt.Sprintf(`no event can be delivered since %s: %s; after the fix run "teleport-find notify test %s"`,
+				rollout.Clock(h.Failing), h.Error, h.Name))
 		}
 		if h.GivenUp > 0 && now.Sub(h.LastGivenUp) < givenUpFor {
-			lines = append(lines, begin+fmt.Sprintf("events were given up: %d, the last at %s", h.GivenUp, rollout.Clock(h.LastGivenUp)))
+			lines = append(lines, begin+fmt.Sprintf("events that were not delivered: %d, the last at %s", h.GivenUp, rollout.Clock(h.LastGivenUp)))
 		}
 	}
 	return lines
 }
 
-// Test posts a test event to a webhook, once and from this server. A receiver that had
-// refused all further events gets them again if it accepts the test event.
-// The error is store.ErrNotFound if there is no webhook of the name.
+// Test posts a test event to a webhook, once and from this server. The error is store.ErrNotFound if there is no
+// webhook of the name.
 func (n *Notifier) Test(ctx context.Context, name string) error {
 	item, err := n.opts.Store.Get(ctx, rollout.NotifyKey(name))
 	if err != nil {
 		return err
 	}
-	h, err := parseHook(item)
+	resource, err := parseHook(item)
 	if err != nil {
 		return err
 	}
-	now, err := n.opts.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	o := n.post(ctx, h, rand.Text(), rollout.Notice{Kind: testKind, Time: now, Server: n.opts.Server}, now)
-	n.opts.Delivered(o.result)
+	now := n.opts.Clock()
+	e := rollout.Notice{ID: rand.Text(), Kind: testKind, Time: now, Server: n.opts.Server}
+	o := n.post(ctx, resource, e, now)
 	if o.result != Delivered {
 		return &UndeliveredError{o.err}
 	}
-	s, err := n.delivery(ctx, h)
-	if err != nil || s.Gone.IsZero() {
-		return nil // the state of what is told besides is another matter
-	}
-	s.Gone, s.GoneAt, s.Error = time.Time{}, 0, ""
-	if err := n.keep(ctx, name, &s); err != nil {
-		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict {
-			return err
-		}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h, there := n.hooks[name]; there {
+		h.succeeds(now)
 	}
 	return nil
 }
@@ -121,6 +105,8 @@ func (n *Notifier) Test(ctx context.Context, name string) error {
 // UndeliveredError is why a receiver has not taken an event.
 type UndeliveredError struct{ Err error }
 
-func (e *UndeliveredError) Error() string { return "the webhook was not told: " + e.Err.Error() }
+func (e *UndeliveredError) Error() string {
+	return "the test event was not delivered: " + e.Err.Error()
+}
 
 func (e *UndeliveredError) Unwrap() error { return e.Err }

@@ -47,7 +47,8 @@ func message(n rollout.Notice) ([]byte, error) {
 	})
 }
 
-// text says an event to people.
+// text says an event to people, in our words and those of people who configure groups. The words of hosts, which
+// are in messages, are in the data alone: chats take the text as markup.
 func text(n rollout.Notice) string {
 	switch n.Kind {
 	case testKind:
@@ -61,11 +62,7 @@ func text(n rollout.Notice) string {
 		if g.Name == "" {
 			words = "the rollout"
 		}
-		words += fmt.Sprintf(" (%s)", g.Reason)
-		if g.Message != "" {
-			words += ": " + g.Message
-		}
-		groups = append(groups, words)
+		groups = append(groups, words+fmt.Sprintf(" (%s)", g.Reason))
 	}
 	if n.OmittedGroups > 0 {
 		groups = append(groups, fmt.Sprintf("and %d more groups", n.OmittedGroups))

@@ -1,25 +1,20 @@
-// Package notify posts what happens to the rollout to the webhooks of a store, as Standard
-// Webhooks has it (https://www.standardwebhooks.com): signed, at least once, with an id
-// that stays the same when an event is posted again.
+// Package notify posts the events of the rollout to webhooks, in the form of Standard Webhooks
+// (https://www.standardwebhooks.com).
 //
-// No event is found by looking at the rollout now and then. The change that causes an event
-// writes the event into the store, under rollout.NoticePrefix, so the event is posted however
-// short its state has lasted. The events that each webhook waits for are in the store as
-// well, with the time of the next attempt: a restart forgets nothing.
+// A change of the rollout and its events are one write to the store, so there is no event without its change. The
+// server that made the change posts the events: three times at most, within rollout.NoticeLife. When a receiver has
+// taken an event, the server writes a mark beside the event. A server that starts posts the events of the store that
+// have no mark. A receiver may get an event again, with the same id: if a server was killed between the post and
+// the mark, or if one server starts while another one posts.
 //
-// Any number of servers may share a store. The one that posts to a webhook holds a lease
-// on it, by the store's clock, and writes what came of each post; when it is killed in
-// between, another server posts the event again after the lease has run out.
-//
-// An event that says that a server is blocked may not get into the store, which is away.
-// The server posts it by itself then, and keeps the next attempt in memory.
+// The event that a server is blocked is not in the store, which is usually away then. The blocked server posts it
+// from memory.
 package notify
 
 import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,47 +23,65 @@ import (
 	"teleport-update/find/store"
 )
 
-// LookEvery is how often a server looks for events that others have written, and for
-// attempts that are due.
+// LookEvery is how often a server reads the webhooks and looks for attempts that are due.
 const LookEvery = 5 * time.Second
+
+// blockedFor is how long a server must be blocked before it posts the event: nobody needs to hear of a store that
+// was restarted.
+const blockedFor = time.Minute
+
+// retryAfter are the waits after the first and the second attempt. With them, the third attempt is within
+// rollout.NoticeLife.
+var retryAfter = []time.Duration{time.Minute, 8 * time.Minute}
 
 // Options are the parts of a Notifier.
 type Options struct {
 	Store store.Store
 	// Server is the name of this server, and Version that of its program.
 	Server, Version string
-	// Clock measures for how long this server has been blocked.
-	Clock func() time.Time
+	Clock           func() time.Time
 	// Blocked says what keeps this server from moving the rollout.
 	Blocked func() []string
-	// Delivered is called with the result of each post. Nil: nobody counts them.
+	// Delivered is called with the result of each post of an event. Nil: nobody counts them.
 	Delivered func(Result)
 	// Timeout bounds one post; zero is 10 s.
 	Timeout time.Duration
 	Log     *slog.Logger
 }
 
-// Notifier posts the events of one store.
+// Notifier posts the events of one server.
 type Notifier struct {
 	opts    Options
-	self    string // who holds a lease: another one with each start
 	wake    chan struct{}
-	notices feed
-	blocked blockage
 	working sync.WaitGroup
 
-	mu    sync.Mutex
-	list  []notice // those of the feed
-	hooks map[string]known
-	busy  map[string]bool // webhooks that a goroutine of this server is posting to
-	// unrecorded is what came of a post, by webhook, where it could not be written yet.
-	unrecorded map[string]posted
+	mu     sync.Mutex
+	read   bool             // the webhooks have been read
+	hooks  map[string]*hook // by name, as they were read last
+	events []rollout.Notice // that no webhook waits for yet
+	stored bool             // events without a mark are to be read from the store
+
+	blockedSince time.Time // zero: the server is not blocked
+	blockedTold  bool
 }
 
-// known is a webhook as it was read last.
-type known struct {
-	hook     *rollout.Notify
-	delivery delivery
+// hook is a webhook and what this server has posted to it.
+type hook struct {
+	*rollout.Notify
+	waiting []*waiting // the oldest first
+	busy    bool       // a goroutine posts to it
+
+	delivered, failing time.Time // the last delivery; since when posts fail
+	err                error     // of the last attempt, while posts fail
+	givenUp            int
+	lastGivenUp        time.Time
+}
+
+// waiting is an event that a webhook has not got yet.
+type waiting struct {
+	rollout.Notice
+	attempts int
+	next     time.Time // zero: at once
 }
 
 // New returns a Notifier that does nothing until it is run.
@@ -79,23 +92,36 @@ func New(opts Options) *Notifier {
 	if opts.Delivered == nil {
 		opts.Delivered = func(Result) {}
 	}
-	return &Notifier{
-		opts: opts, self: opts.Server + "/" + rand.Text(), wake: make(chan struct{}, 1),
-		notices: feed{store: opts.Store}, hooks: make(map[string]known), busy: make(map[string]bool),
-		unrecorded: make(map[string]posted),
-	}
+	return &Notifier{opts: opts, wake: make(chan struct{}, 1), hooks: make(map[string]*hook), stored: true}
 }
 
-// Wake has Run look at once, after a change of the rollout.
-func (n *Notifier) Wake() {
+// Post takes the events of a change that this server made.
+func (n *Notifier) Post(events []rollout.Notice) {
+	n.mu.Lock()
+	n.events = append(n.events, events...)
+	n.mu.Unlock()
+	n.wakeUp()
+}
+
+// PostStored posts the events of the store that have no mark. It is for a change of which nobody knows whether it
+// was made: its events are in the store if it was.
+func (n *Notifier) PostStored() {
+	n.mu.Lock()
+	n.stored = true
+	n.mu.Unlock()
+	n.wakeUp()
+}
+
+// wakeUp has Run look at once.
+func (n *Notifier) wakeUp() {
 	select {
 	case n.wake <- struct{}{}:
 	default: // it is about to
 	}
 }
 
-// Run looks whenever it is told to, until ctx ends, and waits for the posts that are under
-// way. Errors are logged when they begin and when they are over.
+// Run posts until ctx ends, and waits for the posts that are under way. Errors of the store are logged when they
+// begin and when they are over.
 func (n *Notifier) Run(ctx context.Context, ticks <-chan time.Time) {
 	defer n.working.Wait()
 	failing := false
@@ -105,9 +131,9 @@ func (n *Notifier) Run(ctx context.Context, ticks <-chan time.Time) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			n.opts.Log.Warn("webhooks wait: their events cannot be read", "error", err)
+			n.opts.Log.Warn("webhooks or their events cannot be read: events go to the webhooks that were read last", "error", err)
 		case err == nil && failing:
-			n.opts.Log.Info("the events of webhooks can be read again")
+			n.opts.Log.Info("webhooks and their events can be read again")
 		}
 		failing = err != nil
 		select {
@@ -119,97 +145,116 @@ func (n *Notifier) Run(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// look starts what is due. It waits for the store, and for no receiver.
+// look starts the posts that are due. It waits for the store, and for no receiver.
 func (n *Notifier) look(ctx context.Context) error {
-	err := n.read(ctx)
-	n.lookBlocked(ctx)
-	if err != nil {
-		return err
+	err := n.readHooks(ctx)
+	if err == nil {
+		err = n.readStored(ctx)
 	}
-	now, err := n.opts.Store.Now(ctx)
-	if err != nil {
-		return err
+	now, blocked := n.opts.Clock(), n.opts.Blocked()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lookBlocked(blocked, now)
+	if n.read {
+		for _, e := range n.events {
+			n.distribute(e, nil)
+		}
+		n.events = nil
 	}
-	list, hooks := n.known()
-	for name, h := range hooks {
-		if !h.delivery.stopped(h.hook) && h.delivery.wants(list, now) {
-			n.work(name, func() { n.serve(ctx, h.hook) })
+	for _, h := range n.hooks {
+		if !h.busy && h.due(now) != nil {
+			h.busy = true
+			n.working.Go(func() { n.serve(ctx, h) })
 		}
 	}
-	return nil
+	return err
 }
 
-// known returns what was read last.
-func (n *Notifier) known() ([]notice, map[string]known) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.list, maps.Clone(n.hooks)
-}
-
-// work runs f, unless this server is at work for the webhook already: one that hangs keeps
-// nobody but itself.
-func (n *Notifier) work(name string, f func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.busy[name] {
-		return
-	}
-	n.busy[name] = true
-	n.working.Go(func() {
-		defer func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			delete(n.busy, name)
-		}()
-		f()
-	})
-}
-
-// read reads the webhooks, their states and new events.
-func (n *Notifier) read(ctx context.Context) error {
+// readHooks reads the webhooks. The secret and the address of a new or changed webhook are tried at once: nobody
+// should learn from the first halt that they cannot be read.
+func (n *Notifier) readHooks(ctx context.Context) error {
 	items, _, err := n.opts.Store.List(ctx, rollout.NotifyKey(""))
 	if err != nil {
 		return err
 	}
-	states, _, err := n.opts.Store.List(ctx, statePrefix)
-	if err != nil {
-		return err
-	}
-	if err := n.notices.read(ctx); err != nil {
-		return err
-	}
-	hooks := make(map[string]known)
-	for _, item := range items {
-		// One that only a newer server understands is that server's.
-		if h, err := parseHook(item); err == nil {
-			hooks[h.Metadata.Name] = known{h, begin(h)}
-		}
-	}
-	for _, item := range states {
-		name := item.Key[len(statePrefix):]
-		h, there := hooks[name]
-		if !there {
-			n.forget(ctx, items, item)
-			continue
-		}
-		if h.delivery, err = parseDelivery(item); err != nil {
-			h.delivery = begin(h.hook)
-		}
-		hooks[name] = h
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.hooks, n.list = hooks, n.notices.list
+	hooks := make(map[string]*hook)
+	for _, item := range items {
+		resource, err := parseHook(item)
+		if err != nil {
+			continue // only a newer server understands it, and posts to it
+		}
+		name := resource.Metadata.Name
+		h, known := n.hooks[name]
+		if !known {
+			h = &hook{}
+		}
+		hooks[name] = h
+		if known && h.Metadata.Revision == resource.Metadata.Revision {
+			continue
+		}
+		h.Notify = resource
+		if _, err := n.sender(resource); err != nil {
+			h.fails(err, n.opts.Clock())
+			n.opts.Log.Error("no event can be posted to a webhook; the server answers hosts all the same", "webhook", name, "error", err)
+		}
+	}
+	n.hooks, n.read = hooks, true
 	return nil
 }
 
-// forget removes the state of a webhook that was removed. One of the same name begins
-// without it.
-func (n *Notifier) forget(ctx context.Context, hooks []store.Item, delivery store.Item) {
-	key := rollout.NotifyKey(delivery.Key[len(statePrefix):])
-	if slices.ContainsFunc(hooks, func(i store.Item) bool { return i.Key == key }) {
-		return
+// readStored takes the events of the store that have no mark, if they are to be read.
+func (n *Notifier) readStored(ctx context.Context) error {
+	n.mu.Lock()
+	due := n.stored
+	n.stored = false
+	n.mu.Unlock()
+	if !due {
+		return nil
 	}
-	// Another server may be faster.
-	_ = n.opts.Store.Delete(ctx, delivery.Key, delivery.Revision)
+	items, _, err := n.opts.Store.List(ctx, rollout.NoticePrefix)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil {
+		n.stored = true
+		return err
+	}
+	marks := make(map[string]bool)
+	for _, item := range items {
+		marks[item.Key] = true
+	}
+	for _, item := range items {
+		e, err := parseEvent(item)
+		if err != nil || n.opts.Clock().Sub(e.Time) >= rollout.NoticeLife {
+			continue // a mark, or too old
+		}
+		n.distribute(e, marks)
+	}
+	return nil
+}
+
+// distribute has each webhook that wants an event wait for it, unless it has a mark.
+func (n *Notifier) distribute(e rollout.Notice, marks map[string]bool) {
+	for name, h := range n.hooks {
+		waits := slices.ContainsFunc(h.waiting, func(w *waiting) bool { return w.ID == e.ID })
+		if slices.Contains(h.Spec.Kinds, e.Kind) && !waits && !marks[markKey(e, name)] {
+			h.waiting = append(h.waiting, &waiting{Notice: e})
+		}
+	}
+}
+
+// lookBlocked makes the event that this server is blocked, once for each time.
+func (n *Notifier) lookBlocked(lines []string, now time.Time) {
+	switch {
+	case len(lines) == 0:
+		n.blockedSince, n.blockedTold = time.Time{}, false
+	case n.blockedSince.IsZero():
+		n.blockedSince = now
+	case !n.blockedTold && now.Sub(n.blockedSince) >= blockedFor:
+		n.blockedTold = true
+		n.events = append(n.events, rollout.Notice{
+			ID: rand.Text(), Kind: rollout.NoticeBlocked, Time: now.UTC(), Server: n.opts.Server, Blocked: lines,
+		})
+	}
 }

@@ -2,12 +2,15 @@ package notify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +18,6 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/store"
 )
 
 // The example of the specification of Standard Webhooks.
@@ -35,33 +37,78 @@ func TestEventsAreSignedAsStandardWebhooksHasIt(t *testing.T) {
 	}
 }
 
-func TestSecretsThatAreNone(t *testing.T) {
+// A receiver that follows Standard Webhooks reads another key from each of them, or none.
+func TestSecretsInAnotherForm(t *testing.T) {
 	w := newWorld(t)
-	for text, want := range map[string]string{
-		"": "holds 0 secrets", "short\n": "has 5 bytes", "whsec_***": "no base64", "whsec_c2hvcnQ=": "has 5 bytes",
-		strings.Repeat(strings.Repeat("k", 30)+"\n", 5): "holds 5 secrets", strings.Repeat("k", 65): "has 65 bytes",
+	plain := strings.TrimPrefix(secret, keyMark)
+	for what, tc := range map[string]struct{ text, want string }{
+		"nothing":           {"\n", "holds 0 secrets"},
+		"five":              {strings.Repeat(secret+"\n", 5), "holds 5 secrets"},
+		"a short key":       {"whsec_c2hvcnQ=", "has 5 bytes"},
+		"a long key":        {keyMark + strings.Repeat("k", 88), "has 66 bytes"},
+		"no mark":           {plain, "not a secret"},
+		"a passphrase":      {"a passphrase of 24 bytes", "not a secret"},
+		"hexadecimal":       {strings.Repeat("0f", 32), "not a secret"},
+		"a signature's":     {"v1," + secret, "not a secret"},
+		"quotes":            {`"` + secret + `"`, "not a secret"},
+		"a byte order mark": {"\ufeff" + secret, "not a secret"},
+		"a name":            {"SECRET=" + secret, "not a secret"},
+		"a comment":         {"# pager\n" + secret, "line 1: it is not a secret"},
+		"a second line":     {secret + "\nSECRET=" + secret, "line 2: it is not a secret"},
+		"a word behind it":  {secret + " # pager", "not a secret"},
+		"no padding":        {keyMark + strings.Repeat("k", 43), "not a secret"},
+		"base64 for URLs":   {keyMark + strings.Repeat("-_kk", 10), "not a secret"},
 	} {
-		_, err := readKeys(w.write("s", text))
-		if err == nil || !strings.Contains(err.Error(), want) || len(text) > 4 && strings.Contains(err.Error(), strings.TrimSpace(text)) {
-			t.Errorf("%q: %v; want %s, and nothing of the secret", text, err, want)
+		_, err := readKeys(w.write("s", tc.text))
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), plain) {
+			t.Errorf("%s: %v; want %s, and nothing of the secret", what, err, tc.want)
 		}
 	}
-	if keys, err := readKeys(w.write("s", "\n"+secret+"\n  a passphrase of 24 bytes\n")); err != nil || len(keys) != 2 || string(keys[1]) != "a passphrase of 24 bytes" {
+	if keys, err := readKeys(w.write("s", "\r\n"+secret+"\r\n  "+secret+"\n")); err != nil || len(keys) != 2 {
 		t.Errorf("%q, %v", keys, err)
+	}
+}
+
+// A server that starts with a webhook whose files cannot be used says so, before there is an event.
+func TestAWebhookThatCannotPostIsNamedAtTheStart(t *testing.T) {
+	for what, broken := range map[string]func(w *world, h *rollout.Notify){
+		"a secret that is none": func(w *world, h *rollout.Notify) { h.Spec.SecretFile = w.write("s", "SECRET="+secret) },
+		"no secret":             func(w *world, h *rollout.Notify) { h.Spec.SecretFile = "/nonexistent/secret" },
+		"no URL":                func(w *world, h *rollout.Notify) { h.Spec.URL, h.Spec.URLFile = "", w.write("u", "none") },
+		"no authorities":        func(w *world, h *rollout.Notify) { h.Spec.CAFile = w.write("ca", "none") },
+	} {
+		w := newWorld(t)
+		h := w.resource("pager", "/", rollout.NoticeHalted)
+		broken(w, h)
+		w.put(h)
+		n := w.notifier("a")
+		for range 3 {
+			w.look(n)
+		}
+		if log := w.log.String(); strings.Count(log, "no event can be posted to a webhook") != 1 || !strings.Contains(log, "webhook=pager") {
+			t.Errorf("%s: the log is\n%s", what, log)
+		}
+		if trouble := n.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0], "webhook pager: no event can be delivered since") {
+			t.Errorf("%s: trouble is %q", what, trouble)
+		}
+		w.hook("pager", "/", rollout.NoticeHalted)
+		w.look(n)
+		if err := n.Test(t.Context(), "pager"); err != nil || len(n.Trouble()) > 0 {
+			t.Errorf("%s: after the fix, %v, %q", what, err, n.Trouble())
+		}
 	}
 }
 
 func TestAnEventIsPostedOnceToThoseWhoWantIt(t *testing.T) {
 	w := newWorld(t)
-	w.happens(rollout.NoticeHalted, "before")
 	w.hook("pager", "/pager", rollout.NoticeHalted)
 	w.hook("chat", "/chat", rollout.NoticeHalted, rollout.NoticeDone)
-	a := w.notifier("a")
-	w.look(a)
-	w.happens(rollout.NoticeHalted, "dev")
-	w.happens(rollout.NoticeDone, "qa")
+	a, b := w.notifier("a"), w.notifier("b")
+	w.look(a, b)
+	w.happens(a, rollout.NoticeHalted, "dev")
+	w.happens(b, rollout.NoticeDone, "qa")
 	for range 3 {
-		w.look(a)
+		w.look(a, b)
 		w.store.pass(time.Hour)
 	}
 	var got []string
@@ -76,90 +123,108 @@ func TestAnEventIsPostedOnceToThoseWhoWantIt(t *testing.T) {
 	if first.header.Get("Content-Type") != "application/json" || first.header.Get("User-Agent") != "teleport-find/1.2.3" {
 		t.Errorf("the headers are %v", first.header)
 	}
-	if want := "rollout of 17.1.0 halted: group dev (hosts_failed): 2 of 10 hosts failed"; first.body.Text != want {
+	if want := "rollout of 17.1.0 " + strings.TrimPrefix(first.body.Type, "rollout.") + ": group " + first.body.Data.Groups[0].Name +
+		" (hosts_failed)"; first.body.Text != want {
 		t.Errorf("people read %q; want %q", first.body.Text, want)
 	}
-	// A kind that is wanted later is told of what happens later.
-	w.hook("pager", "/pager", rollout.NoticeHalted, rollout.NoticeDone)
-	w.look(a)
-	w.happens(rollout.NoticeDone, "prod")
-	w.look(a)
-	if all := w.received(); len(all) != 5 {
-		t.Errorf("%d posts: %q", len(all), ids(all))
-	}
-	if w.results[Delivered] != 5 || len(w.results) != 1 {
+	if w.results[Delivered] != 3 || len(w.results) != 1 {
 		t.Errorf("the results are %v", w.results)
 	}
-	if trouble := a.Trouble(); len(trouble) > 0 {
+	if trouble := append(a.Trouble(), b.Trouble()...); len(trouble) > 0 {
 		t.Errorf("trouble is %q", trouble)
 	}
 }
 
-func TestAReceiverThatFailsIsTriedAgainOverRestarts(t *testing.T) {
-	w := newWorld(t)
-	w.hook("pager", "/", rollout.NoticeHalted)
-	w.answers(func(rw http.ResponseWriter, _ *http.Request, n int) {
-		if n < 4 {
-			http.Error(rw, "MARKED", http.StatusInternalServerError)
+// Chats take the text of an event as markup. A host chooses its name and its errors.
+func TestTheWordsOfHostsAreInTheDataAlone(t *testing.T) {
+	words := "canary <!here> failed: <!channel> run <https://evil.example.com|the fix> *now* @everyone"
+	for _, kind := range rollout.NoticeKinds {
+		n := rollout.Notice{Kind: kind, Target: "17.1.0", Groups: []rollout.NoticeGroup{
+			{Name: "prod", Reason: "canary_failed", Message: words}, {Reason: "NoGroups", Message: words},
+		}}
+		data, err := message(n)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	w.look(w.notifier("a"))
-	w.happens(rollout.NoticeHalted, "dev")
-	for attempt, wait := range []time.Duration{0, firstWait, 2 * firstWait, 4 * firstWait} {
-		if wait > 0 {
-			w.store.pass(wait/2 - time.Second)
-			w.look(w.notifier("restarted"))
-			if n := len(w.received()); n != attempt {
-				t.Fatalf("attempt %d is made too early", n)
-			}
-			w.store.pass(wait/2 + time.Second)
+		var b body
+		if err := json.Unmarshal(data, &b); err != nil {
+			t.Fatal(err)
 		}
-		n := w.notifier("restarted")
-		w.look(n)
-		if got := len(w.received()); got != attempt+1 {
-			t.Fatalf("%d attempts; want %d", got, attempt+1)
+		if strings.ContainsAny(b.Text, "<>|*@") {
+			t.Errorf("%s: the text has words of a host: %s", kind, b.Text)
 		}
-		if trouble := strings.Join(n.Trouble(), "\n"); attempt < 3 && (!strings.Contains(trouble, "webhook pager: no event was delivered since") || !strings.Contains(trouble, "answers 500")) {
-			t.Errorf("trouble is %q", trouble)
-		} else if attempt == 3 && trouble != "" {
-			t.Errorf("trouble is %q after all", trouble)
+		if b.Data.Groups[0].Message != words {
+			t.Errorf("%s: the data have %q", kind, b.Data.Groups[0].Message)
 		}
-	}
-	all := w.received()
-	for _, r := range all {
-		if r.id != all[0].id || string(r.raw) != string(all[0].raw) {
-			t.Errorf("the repeat %s has another id or body than %s", r.id, all[0].id)
-		}
-	}
-	if all[0].at == all[3].at {
-		t.Error("the time of the attempt is always the same")
-	}
-	if log := w.log.String(); strings.Count(log, "is tried again") != 1 || strings.Count(log, "can be told again") != 1 || strings.Contains(log, "MARKED") {
-		t.Errorf("the log is\n%s", log)
-	}
-	if w.results[Failed] != 3 || w.results[Delivered] != 1 {
-		t.Errorf("the results are %v", w.results)
 	}
 }
 
-func TestAnEventIsGivenUpAfterDays(t *testing.T) {
-	w := newWorld(t)
-	w.hook("pager", "/", rollout.NoticeHalted)
-	w.answers(func(rw http.ResponseWriter, _ *http.Request, _ int) { rw.WriteHeader(http.StatusServiceUnavailable) })
-	n := w.notifier("a")
-	w.look(n)
-	w.happens(rollout.NoticeHalted, "dev")
-	for range 200 {
+// minutes are the minutes after the event in which it is posted, tried for half an hour.
+func (w *world) minutes(n *Notifier) (list []int) {
+	w.t.Helper()
+	for minute := range 30 {
+		before := len(w.received())
 		w.look(n)
-		w.store.pass(mostWait)
+		if len(w.received()) > before {
+			list = append(list, minute)
+		}
+		w.store.pass(time.Minute)
 	}
-	w.look(n)
-	if got := len(w.received()); got < 72 || got > 90 {
-		t.Errorf("it was tried %d times in three days", got)
-	}
-	trouble := strings.Join(n.Trouble(), "\n")
-	if w.results[GivenUp] != 1 || strings.Count(w.log.String(), "was given up") != 1 || !strings.Contains(trouble, "events were given up: 1") {
-		t.Errorf("%v, %q,\n%s", w.results, trouble, w.log.String())
+	return list
+}
+
+func TestAnEventIsTriedThreeTimesInTenMinutes(t *testing.T) {
+	for what, tc := range map[string]struct {
+		answers []int
+		after   string
+		minutes []int
+		results map[Result]int
+	}{
+		"taken":                            {[]int{200}, "", []int{0}, map[Result]int{Delivered: 1}},
+		"taken the third time":             {[]int{500, 404, 202}, "", []int{0, 1, 9}, map[Result]int{Failed: 2, Delivered: 1}},
+		"never taken":                      {[]int{503, 503, 503}, "", []int{0, 1, 9}, map[Result]int{Failed: 2, GivenUp: 1}},
+		"a receiver that is gone":          {[]int{410}, "", []int{0}, map[Result]int{GivenUp: 1}},
+		"a receiver that wants a pause":    {[]int{429, 200}, "150", []int{0, 3}, map[Result]int{Failed: 1, Delivered: 1}},
+		"a receiver that wants a long one": {[]int{429}, "3600", []int{0}, map[Result]int{GivenUp: 1}},
+	} {
+		w := newWorld(t)
+		w.hook("pager", "/", rollout.NoticeHalted)
+		w.answers(func(rw http.ResponseWriter, _ *http.Request, n int) {
+			if n > len(tc.answers) {
+				t.Errorf("%s: post %d", what, n)
+				return
+			}
+			if tc.after != "" {
+				rw.Header().Set("Retry-After", tc.after)
+			}
+			rw.WriteHeader(tc.answers[n-1])
+			io.WriteString(rw, "the receiver's words")
+		})
+		n := w.notifier("a")
+		w.look(n)
+		w.happens(n, rollout.NoticeHalted, "dev")
+		if got := w.minutes(n); !slices.Equal(got, tc.minutes) || !maps.Equal(w.results, tc.results) {
+			t.Errorf("%s: it was posted in the minutes %d, with %v; want %d and %v", what, got, w.results, tc.minutes, tc.results)
+		}
+		all := w.received()
+		for _, r := range all {
+			if r.id != all[0].id || string(r.raw) != string(all[0].raw) {
+				t.Errorf("%s: the repeat %s has another id or body than %s", what, r.id, all[0].id)
+			}
+		}
+		trouble, log := strings.Join(n.Trouble(), "\n"), w.log.String()
+		lost := tc.results[GivenUp] > 0
+		if lost != strings.Contains(trouble, "events that were not delivered: 1") || lost != strings.Contains(trouble, `: the receiver's words; after the fix`) ||
+			lost != strings.Contains(log, "an event was not delivered, and is not posted again") || !lost && trouble != "" {
+			t.Errorf("%s: trouble is %q, the log\n%s", what, trouble, log)
+		}
+		// The next event is posted, whatever became of this one.
+		w.answers(nil)
+		w.happens(n, rollout.NoticeHalted, "qa")
+		w.look(n)
+		if h := n.Hooks()[0]; h.Waiting > 0 || h.Error != "" || h.Delivered.IsZero() {
+			t.Errorf("%s: and then %+v", what, h)
+		}
 	}
 }
 
@@ -169,68 +234,91 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		"": 0, "7": 7 * time.Second, "soon": 0, "99999999": maxAfter, now.Add(time.Hour).Format(http.TimeFormat): time.Hour,
 	} {
 		resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {header}}}
-		if got := judge(resp, now).after; got != want {
+		if got := judge(resp, "", now).after; got != want {
 			t.Errorf("%q: %s; want %s", header, got, want)
 		}
 	}
+}
+
+// A server that starts posts what was not delivered in the last ten minutes, and nothing else.
+func TestAServerThatStartsPostsWhatHasNoMark(t *testing.T) {
 	w := newWorld(t)
-	w.hook("pager", "/", rollout.NoticeHalted)
-	w.answers(func(rw http.ResponseWriter, _ *http.Request, n int) {
-		if n == 1 {
-			rw.Header().Set("Retry-After", "7200")
-			rw.WriteHeader(http.StatusTooManyRequests)
+	w.hook("pager", "/pager", rollout.NoticeHalted)
+	w.hook("chat", "/chat", rollout.NoticeHalted)
+	a := w.notifier("a")
+	w.look(a)
+	w.happens(nil, rollout.NoticeHalted, "old")
+	w.store.pass(rollout.NoticeLife)
+	w.answers(func(rw http.ResponseWriter, r *http.Request, _ int) {
+		if r.URL.Path == "/chat" {
+			rw.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	n := w.notifier("a")
-	w.look(n)
-	w.happens(rollout.NoticeHalted, "dev")
-	w.look(n)
-	w.store.pass(2*time.Hour - time.Second)
-	w.look(n)
-	if got := len(w.received()); got != 1 {
-		t.Errorf("%d posts in the two hours that the receiver wanted to be left alone for", got)
+	w.happens(a, rollout.NoticeHalted, "half")
+	w.look(a)
+	w.happens(nil, rollout.NoticeHalted, "none")
+	w.happens(nil, rollout.NoticeDone, "unwanted")
+	w.answers(nil)
+	before := len(w.received())
+	b := w.notifier("b")
+	w.look(b)
+	w.look(b)
+	var got []string
+	for _, r := range w.received()[before:] {
+		got = append(got, r.path+" "+r.id)
 	}
-	w.store.pass(time.Second)
-	w.look(n)
-	if got := len(w.received()); got != 2 {
-		t.Errorf("%d posts; want 2", got)
+	slices.Sort(got)
+	if want := []string{"/chat msg_halted-half", "/chat msg_halted-none", "/pager msg_halted-none"}; !slices.Equal(got, want) {
+		t.Errorf("posted are %q; want %q", got, want)
+	}
+	if w.results[GivenUp] > 0 || strings.Contains(w.log.String(), "is not posted again") {
+		t.Errorf("an old event counts as one that was not delivered: %v\n%s", w.results, w.log.String())
+	}
+	// Nothing is left of it in the store in the end.
+	if _, err := w.store.Purge(t.Context(), w.store.time().Add(rollout.NoticeLife)); err != nil {
+		t.Fatal(err)
+	}
+	items, _, err := w.store.List(t.Context(), rollout.NoticePrefix)
+	for _, item := range items {
+		if strings.Contains(item.Key[len(rollout.NoticePrefix):], "/") {
+			t.Errorf("%s is left, %v", item.Key, err)
+		}
 	}
 }
 
-func TestAReceiverThatWantsNothingMoreIsToldNothing(t *testing.T) {
+// After a change of which nobody knows whether it was made, its events are posted if it was, once the store says so.
+func TestTheEventsOfAChangeThatMayHaveBeenMade(t *testing.T) {
 	w := newWorld(t)
 	w.hook("pager", "/", rollout.NoticeHalted)
-	w.answers(func(rw http.ResponseWriter, _ *http.Request, n int) {
-		if n == 1 {
-			rw.WriteHeader(http.StatusGone)
-		}
-	})
-	n := w.notifier("a")
-	w.look(n)
-	w.happens(rollout.NoticeHalted, "dev")
-	w.look(n)
-	w.happens(rollout.NoticeHalted, "qa")
-	w.store.pass(time.Hour)
-	w.look(n)
-	w.look(n, w.notifier("b"))
-	if got := len(w.received()); got != 1 {
-		t.Errorf("%d posts after 410", got-1)
+	a := w.notifier("a")
+	w.look(a)
+	w.store.leave(errors.New("away"))
+	w.happens(nil, rollout.NoticeHalted, "dev")
+	a.PostStored()
+	w.look(a)
+	w.store.leave(nil)
+	w.look(a)
+	a.PostStored()
+	w.look(a)
+	if all := ids(w.received()); !slices.Equal(all, []string{"msg_halted-dev"}) {
+		t.Errorf("posted are %q", all)
 	}
-	if trouble := n.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0], "410 (gone)") {
-		t.Errorf("trouble is %q", trouble)
+}
+
+// Events of a server whose store is away go to the webhooks that it has read.
+func TestAnEventIsPostedWhileTheStoreIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.hook("pager", "/", rollout.NoticeHalted)
+	a := w.notifier("a")
+	w.look(a)
+	w.happens(a, rollout.NoticeHalted, "dev")
+	w.store.leave(errors.New("away"))
+	for range 3 {
+		w.look(a)
+		w.store.pass(time.Minute)
 	}
-	if err := n.Test(t.Context(), "pager"); err != nil {
-		t.Fatal(err)
-	}
-	w.happens(rollout.NoticeHalted, "prod")
-	w.look(n)
-	w.look(n)
-	all := w.received()
-	if last := all[len(all)-1]; last.body.Data.Groups == nil || last.body.Data.Groups[0].Name != "prod" {
-		t.Errorf("after a test that it takes, it is told %s", last.raw)
-	}
-	if trouble := n.Trouble(); len(trouble) > 0 {
-		t.Errorf("trouble is %q", trouble)
+	if n := len(w.received()); n != 1 || !strings.Contains(w.log.String(), "the mark of a delivered event cannot be written") {
+		t.Errorf("%d posts; the log is\n%s", n, w.log.String())
 	}
 }
 
@@ -301,7 +389,7 @@ func TestReceiversThatHangAndLie(t *testing.T) {
 				n.opts.Timeout = 2 * time.Second
 			}
 			w.look(n)
-			w.happens(rollout.NoticeHalted, "dev")
+			w.happens(n, rollout.NoticeHalted, "dev")
 			w.look(n)
 			h := n.Hooks()[0]
 			if tc.delivered != h.Failing.IsZero() || tc.delivered != (h.Waiting == 0) || !strings.Contains(h.Error, tc.says) {
@@ -332,7 +420,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	})
 	n := w.notifier("a")
 	w.look(n)
-	w.happens(rollout.NoticeHalted, "dev")
+	w.happens(n, rollout.NoticeHalted, "dev")
 	w.look(n)
 	for _, h := range n.Hooks() {
 		if h.Delivered.IsZero() {
@@ -341,80 +429,22 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestTwoServersTellEachEventOnce(t *testing.T) {
-	w := newWorld(t)
-	w.hook("pager", "/", rollout.NoticeHalted, rollout.NoticeDone)
-	servers := []*Notifier{w.notifier("a"), w.notifier("b"), w.notifier("c")}
-	w.look(servers...)
-	const events = 20
-	for i := range events {
-		w.happens(rollout.NoticeHalted, fmt.Sprint("group", i))
-		if i%5 == 0 {
-			w.look(servers...)
-		}
-	}
-	w.look(servers...)
-	w.look(servers...)
-	all := ids(w.received())
-	slices.Sort(all)
-	if n := len(slices.Compact(slices.Clone(all))); n != events || len(all) != events {
-		t.Errorf("%d posts of %d events; want %d: %q", len(all), n, events, all)
-	}
-}
-
-// A server that is killed between the post and the record of it is followed by another,
-// which repeats the event under the same id, once the lease is over and not before.
-func TestAfterAKillAnotherServerRepeatsTheEventUnderItsId(t *testing.T) {
-	w := newWorld(t)
-	w.hook("pager", "/", rollout.NoticeHalted)
-	a, b := w.notifier("a"), w.notifier("b")
-	w.look(a, b)
-	w.happens(rollout.NoticeHalted, "dev")
-	w.store.fail = func(string) error {
-		if len(w.received()) > 0 {
-			return errors.New("killed")
-		}
-		return nil
-	}
-	w.look(a)
-	w.store.fail = nil
-	a = w.notifier("a") // its next start
-	w.look(a, b)
-	if n := len(w.received()); n != 1 {
-		t.Fatalf("%d posts while the lease holds", n)
-	}
-	w.store.pass(leaseTime)
-	w.look(b, a)
-	w.look(a, b)
-	if all := ids(w.received()); len(all) != 2 || all[0] != all[1] {
-		t.Errorf("posted are %q; want a repeat under the same id", all)
-	}
-}
-
-// A server that is stopped while it posts lets the receiver answer, and records it.
-func TestAServerThatIsStoppedTellsNothingTwice(t *testing.T) {
+// A server that is stopped while it posts lets the receiver answer, and writes the mark.
+func TestAServerThatIsStoppedPostsNothingTwice(t *testing.T) {
 	for name, stopOn := range map[string]func(w *world, stop func()){
-		"while the lease is written": func(w *world, stop func()) {
-			w.store.fail = func(string) error { stop(); return nil }
-		},
 		"while the receiver answers": func(w *world, stop func()) {
 			w.answers(func(http.ResponseWriter, *http.Request, int) { stop() })
 		},
-		"while the result is written": func(w *world, stop func()) {
-			w.store.fail = func(string) error {
-				if len(w.received()) > 0 {
-					stop()
-				}
-				return nil
-			}
+		"while the mark is written": func(w *world, stop func()) {
+			w.store.fail = func(string) error { stop(); return nil }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.hook("pager", "/", rollout.NoticeHalted)
-			a, b := w.notifier("a"), w.notifier("b")
+			a := w.notifier("a")
 			w.look(a)
-			w.happens(rollout.NoticeHalted, "dev")
+			w.happens(a, rollout.NoticeHalted, "dev")
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			stopOn(w, stop)
@@ -427,98 +457,11 @@ func TestAServerThatIsStoppedTellsNothingTwice(t *testing.T) {
 			}
 			w.answers(nil)
 			w.store.fail = nil
-			w.look(b)
+			w.look(w.notifier("a"))
 			if n := len(w.received()); n != 1 {
-				t.Fatalf("%d posts; want 1", n)
-			}
-			w.store.pass(leaseTime)
-			w.look(b)
-			if h := b.Hooks()[0]; len(w.received()) != 1 || h.Waiting != 0 || h.Delivered.IsZero() {
-				t.Errorf("%d posts, and then %+v; want the first one recorded", len(w.received()), h)
+				t.Errorf("%d posts; want 1", n)
 			}
 		})
-	}
-}
-
-// A result that could not be written, or not upon the state that the server had read, is
-// written all the same: the receiver has taken the event.
-func TestAResultThatMeetsAnErrorIsRecorded(t *testing.T) {
-	for name, meet := range map[string]func(w *world, key string) error{
-		"an error of the store": func(*world, string) error { return errors.New("away for a moment") },
-		"a write of another server": func(w *world, key string) error {
-			item, err := w.store.Get(t.Context(), key)
-			if err == nil {
-				_, err = w.store.Store.Put(t.Context(), key, item.Value, item.Revision)
-			}
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.hook("pager", "/", rollout.NoticeHalted)
-			a, b := w.notifier("a"), w.notifier("b")
-			w.look(a, b)
-			w.happens(rollout.NoticeHalted, "dev")
-			met := 0
-			w.store.fail = func(key string) error {
-				if len(w.received()) == 0 || met > 0 {
-					return nil
-				}
-				met++
-				return meet(w, key)
-			}
-			w.look(a)
-			w.look(a)
-			w.store.pass(leaseTime)
-			w.look(b)
-			w.look(a)
-			if h := b.Hooks()[0]; met != 1 || len(w.received()) != 1 || h.Waiting != 0 || w.results[Delivered] != 1 {
-				t.Errorf("%d errors, %d posts, %v, and then %+v; want one post that is recorded", met, len(w.received()), w.results, h)
-			}
-		})
-	}
-}
-
-// A webhook that is removed, and written again, while a post to it is under way is a new one:
-// it hears of nothing that was before it.
-func TestAWebhookThatIsWrittenAgainDuringAPostIsNew(t *testing.T) {
-	w := newWorld(t)
-	w.hook("pager", "/", rollout.NoticeHalted)
-	a := w.notifier("a")
-	w.look(a)
-	w.happens(rollout.NoticeHalted, "dev")
-	w.answers(func(http.ResponseWriter, *http.Request, int) {
-		w.answers(nil)
-		for _, key := range []string{rollout.NotifyKey("pager"), statePrefix + "pager"} {
-			item, err := w.store.Get(t.Context(), key)
-			if err == nil {
-				err = w.store.Delete(t.Context(), key, item.Revision)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}
-		w.happens(rollout.NoticeHalted, "qa")
-		w.hook("pager", "/", rollout.NoticeHalted)
-	})
-	w.look(a)
-	w.look(a)
-	if n := len(w.received()); n != 1 {
-		t.Errorf("%d posts; want 1: %q", n, ids(w.received()))
-	}
-}
-
-func TestWhatWaitsIsBounded(t *testing.T) {
-	w := newWorld(t)
-	w.hook("pager", "/", rollout.NoticeHalted)
-	h := &rollout.Notify{Spec: rollout.NotifySpec{Kinds: []rollout.NoticeKind{rollout.NoticeHalted}}}
-	var list []notice
-	for i := range maxWaiting + 7 {
-		list = append(list, notice{fmt.Sprint(i), rollout.NoticeHalted, store.Revision(i + 1)})
-	}
-	s := begin(h)
-	if dropped := s.take(list, h, w.store.time()); dropped != 7 || len(s.Waiting) != maxWaiting || s.Waiting[0].ID != "7" || s.GivenUp != 7 {
-		t.Errorf("%d were dropped, %d wait from %s", dropped, len(s.Waiting), s.Waiting[0].ID)
 	}
 }
 
@@ -533,49 +476,38 @@ func TestAServerThatIsBlockedTellsWithoutItsStore(t *testing.T) {
 		defer w.mu.Unlock()
 		w.blocked = lines
 	}
-	fails := 2
 	w.answers(func(rw http.ResponseWriter, _ *http.Request, n int) {
-		if n <= fails {
+		if n == 1 {
 			rw.WriteHeader(http.StatusBadGateway)
 		}
 	})
 	block("the store is away")
 	w.store.leave(errors.New("away"))
-	w.look(n)
-	if len(w.received()) != 0 {
-		t.Fatal("a moment without a store is told")
-	}
-	w.store.pass(blockedFor)
-	for range 20 {
-		w.look(n)
-		w.store.pass(firstWait)
+	if got := w.minutes(n); !slices.Equal(got, []int{1, 2}) {
+		t.Fatalf("it is posted in the minutes %d", got)
 	}
 	all := w.received()
-	if len(all) != 3 || all[0].id != all[2].id || all[0].body.Type != "rollout.blocked" || all[0].body.Data.Server != "a" ||
+	if all[0].id != all[1].id || all[0].body.Type != "rollout.blocked" || all[0].body.Data.Server != "a" ||
 		all[0].body.Text != "the find server a cannot move the rollout: the store is away" {
-		t.Errorf("told is %q: %+v", ids(all), all)
+		t.Errorf("posted is %q: %+v", ids(all), all)
 	}
 	block()
 	w.store.leave(nil)
 	w.look(n)
-	w.look(n)
-	// What can be written goes over the store: another time, another event.
 	block("its clock is wrong")
-	w.look(n)
-	w.store.pass(blockedFor)
-	w.look(n)
-	w.look(n)
-	w.look(n)
-	if all := w.received(); len(all) != 4 || all[3].id == all[0].id || all[3].body.Data.Blocked[0] != "its clock is wrong" {
-		t.Errorf("told is %q", ids(all))
+	w.minutes(n)
+	if all := w.received(); len(all) != 3 || all[2].id == all[0].id || all[2].body.Data.Blocked[0] != "its clock is wrong" {
+		t.Errorf("posted is %q", ids(all))
 	}
 }
 
-func TestAWebhookThatIsRemovedLeavesNothing(t *testing.T) {
+func TestAWebhookThatIsRemovedGetsNothingMore(t *testing.T) {
 	w := newWorld(t)
 	w.hook("pager", "/", rollout.NoticeHalted)
 	n := w.notifier("a")
-	w.happens(rollout.NoticeHalted, "dev")
+	w.look(n)
+	w.answers(func(rw http.ResponseWriter, _ *http.Request, _ int) { rw.WriteHeader(http.StatusBadGateway) })
+	w.happens(n, rollout.NoticeHalted, "dev")
 	w.look(n)
 	item, err := w.store.Get(t.Context(), rollout.NotifyKey("pager"))
 	if err != nil {
@@ -584,10 +516,35 @@ func TestAWebhookThatIsRemovedLeavesNothing(t *testing.T) {
 	if err := w.store.Delete(t.Context(), item.Key, item.Revision); err != nil {
 		t.Fatal(err)
 	}
-	w.look(n)
-	w.look(n)
-	if items, _, err := w.store.List(t.Context(), statePrefix); err != nil || len(items) != 0 || len(n.Hooks()) != 0 {
-		t.Errorf("%v is left, %v", items, err)
+	if w.minutes(n); len(w.received()) != 1 || len(n.Hooks()) != 0 {
+		t.Errorf("%d posts, %v", len(w.received()), n.Hooks())
+	}
+}
+
+// The sentence of a receiver is quoted, unless it repeats a part of the URL.
+func TestTheSentenceOfAReceiver(t *testing.T) {
+	address := "https://user:pass-of-somebody@hooks.example.com/services/T000/B0secret?key=a%20long%20key"
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for answer, want := range map[string]string{
+		"":              "",
+		" no_service\n": ": no_service",
+		`{"message": "Unknown Webhook", "code": 10015}`: `: {"message": "Unknown Webhook", "code": 10015}`,
+		"\x1b[2Jbad\nrequest":                           ": ",
+		"no /services/T000/B0secret":                    "repeats",
+		"no B0secret?key":                               "repeats",
+		"no key a long key":                             "repeats",
+		"no key a%20long%20key":                         "repeats",
+		"Basic dXNlcjpwYXNzLW9mLXNvbWVib2R5":            "repeats",
+		"not pass-of-somebody":                          "repeats",
+		strings.Repeat("x", 300) + "/services/T000":     "repeats",
+	} {
+		got := sentence(answer, u)
+		if !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "\x1b") || len(got) > maxSentence+10 {
+			t.Errorf("%q: %q; want %q", answer, got, want)
+		}
 	}
 }
 
@@ -603,7 +560,7 @@ func TestNothingOfASecretURLComesOut(t *testing.T) {
 	}
 	n := w.notifier("a")
 	w.look(n)
-	w.happens(rollout.NoticeHalted, "dev")
+	w.happens(n, rollout.NoticeHalted, "dev")
 	w.look(n)
 	all := w.log.String()
 	for _, h := range n.Hooks() {

@@ -3,6 +3,7 @@ package notify
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
+	"teleport-update/internal/console"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/webclient"
 )
@@ -19,9 +21,10 @@ import (
 const (
 	// postTime bounds a post, from the name of the receiver to its answer.
 	postTime = 10 * time.Second
-	// maxAnswer is how much of an answer is read, so that the connection ends well. What
-	// it says is of no interest.
+	// maxAnswer is how much of an answer is read, so that the connection ends well.
 	maxAnswer = 64 << 10
+	// maxSentence is how many characters of an answer an error quotes.
+	maxSentence = 200
 	// maxAfter bounds what a receiver may ask for by Retry-After.
 	maxAfter = 24 * time.Hour
 	maxURL   = 4096
@@ -33,15 +36,12 @@ type Result string
 // The results.
 const (
 	Delivered Result = "delivered"
-	Failed    Result = "failed"   // it is tried again
-	GivenUp   Result = "given_up" // it was tried for days
-	Gone      Result = "gone"     // the receiver wants nothing more: 410
-	// Lost is one that there is nothing left to post of; people are told GivenUp.
-	Lost Result = "lost"
+	Failed    Result = "failed"   // it is posted again
+	GivenUp   Result = "given_up" // it is not posted again
 )
 
-// Results are those that are told.
-var Results = []Result{Delivered, Failed, GivenUp, Gone}
+// Results are all of them.
+var Results = []Result{Delivered, Failed, GivenUp}
 
 // outcome is a result with the reason.
 type outcome struct {
@@ -50,59 +50,96 @@ type outcome struct {
 	err    error         // of all but Delivered
 }
 
-// post tells a webhook an event, once. Errors name no URL: the path of one may be secret.
-func (n *Notifier) post(ctx context.Context, h *rollout.Notify, id string, content rollout.Notice, now time.Time) outcome {
-	failed := func(err error) outcome { return outcome{result: Failed, err: err} }
-	address, err := addressOf(h)
-	if err != nil {
-		return failed(err)
+// sender has what a post to a webhook needs.
+type sender struct {
+	address *url.URL
+	keys    [][]byte
+	client  *http.Client
+}
+
+// sender reads the files of a webhook.
+func (n *Notifier) sender(h *rollout.Notify) (s sender, err error) {
+	if s.address, err = addressOf(h); err != nil {
+		return s, err
 	}
-	keys, err := readKeys(h.Spec.SecretFile)
-	if err != nil {
-		return failed(err)
+	if s.keys, err = readKeys(h.Spec.SecretFile); err != nil {
+		return s, err
 	}
-	body, err := message(content)
-	if err != nil {
-		return failed(err)
-	}
-	client, err := webclient.New(webclient.Options{CAFile: h.Spec.CAFile, Trust: "spec.ca_file of the webhook",
+	s.client, err = webclient.New(webclient.Options{CAFile: h.Spec.CAFile, Trust: "spec.ca_file of the webhook",
 		UserAgent: "teleport-find/" + n.opts.Version})
 	if err != nil {
+		return s, err
+	}
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return s, nil
+}
+
+// post posts an event to a webhook, once. Errors name no URL: the path of one may be secret.
+func (n *Notifier) post(ctx context.Context, h *rollout.Notify, e rollout.Notice, now time.Time) outcome {
+	failed := func(err error) outcome { return outcome{result: Failed, err: err} }
+	s, err := n.sender(h)
+	if err != nil {
 		return failed(err)
 	}
-	defer client.CloseIdleConnections()
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	defer s.client.CloseIdleConnections()
+	body, err := message(e)
+	if err != nil {
+		return failed(err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.opts.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.address.String(), bytes.NewReader(body))
 	if err != nil {
 		return failed(errors.New("its URL is none"))
 	}
 	req.Header.Set("Content-Type", "application/json")
-	sign(req.Header, keys, id, now, body)
-	resp, err := client.Do(req)
+	sign(req.Header, s.keys, e.ID, now, body)
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return failed(n.explain(ctx, err))
 	}
 	defer resp.Body.Close()
-	io.CopyN(io.Discard, resp.Body, maxAnswer) // the status has said it all
-	return judge(resp, now)
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status has said whether it was taken
+	return judge(resp, sentence(string(answer), s.address), now)
 }
 
-// judge goes by the status alone.
-func judge(resp *http.Response, now time.Time) outcome {
+// judge goes by the status. The sentence of the receiver says why.
+func judge(resp *http.Response, sentence string, now time.Time) outcome {
 	code := resp.StatusCode
 	switch {
 	case code >= 200 && code < 300:
 		return outcome{result: Delivered}
-	case code == http.StatusGone:
-		return outcome{result: Gone, err: errors.New("the receiver answers 410: it wants nothing more")}
 	case code >= 300 && code < 400:
 		return outcome{result: Failed, err: fmt.Errorf("the receiver answers %d, and redirects are not followed: give the webhook "+
 			"the address that it redirects to", code)}
+	case code == http.StatusGone: // Standard Webhooks: the receiver wants no more
+		return outcome{result: GivenUp, err: fmt.Errorf("the receiver answers 410 (gone)%s", sentence)}
 	}
 	after := min(webclient.ParseRetryAfter(resp.Header).Wait(now), maxAfter)
-	return outcome{result: Failed, after: after, err: fmt.Errorf("the receiver answers %d", code)}
+	return outcome{result: Failed, after: after, err: fmt.Errorf("the receiver answers %d%s", code, sentence)}
+}
+
+// sharedWithURL is how long a text is that an answer and a URL do not share by chance.
+const sharedWithURL = 8
+
+// sentence quotes what a receiver answers. It quotes nothing if the answer repeats a part of the URL behind the
+// host, or of the user info, all of which may be secret.
+func sentence(answer string, u *url.URL) string {
+	quoted := console.Excerpt(strings.TrimSpace(answer), maxSentence)
+	if quoted == "" {
+		return ""
+	}
+	password, _ := u.User.Password()
+	basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+	plainQuery, _ := url.QueryUnescape(u.RawQuery)
+	for _, secret := range []string{u.Path, u.EscapedPath(), u.RawQuery, plainQuery, u.Fragment, u.User.String(), password, basic} {
+		for at := 0; at+sharedWithURL <= len(secret); at++ {
+			if strings.Contains(answer, secret[at:at+sharedWithURL]) {
+				return ", with an answer that repeats parts of the URL"
+			}
+		}
+	}
+	return ": " + quoted
 }
 
 // explain leaves the URL out of an error of net/http.
@@ -120,21 +157,20 @@ func (n *Notifier) explain(ctx context.Context, err error) error {
 }
 
 // addressOf returns the URL of a webhook, of its file if it is in one.
-func addressOf(h *rollout.Notify) (string, error) {
+func addressOf(h *rollout.Notify) (*url.URL, error) {
 	if h.Spec.URL != "" {
-		return h.Spec.URL, nil
+		return url.Parse(h.Spec.URL)
 	}
 	data, err := regular.Read(h.Spec.URLFile, maxURL, 0)
 	if err != nil {
-		return "", fmt.Errorf("read its URL: %w", err)
+		return nil, fmt.Errorf("read its URL: %w", err)
 	}
-	text := strings.TrimSpace(string(data))
-	u, err := url.Parse(text)
+	u, err := url.Parse(strings.TrimSpace(string(data)))
 	if err != nil || u.Hostname() == "" {
-		return "", fmt.Errorf("%s holds no URL", h.Spec.URLFile)
+		return nil, fmt.Errorf("%s holds no URL", h.Spec.URLFile)
 	}
 	if webclient.CheckURL(u) != nil {
-		return "", fmt.Errorf("the URL in %s is neither https nor http to a loopback address", h.Spec.URLFile)
+		return nil, fmt.Errorf("the URL in %s is neither https nor http to a loopback address", h.Spec.URLFile)
 	}
-	return text, nil
+	return u, nil
 }

@@ -26,8 +26,7 @@ const (
 	maxSecret = 4096
 )
 
-// readKeys reads the keys of a file, one in a line: bytes in base64 after "whsec_", or
-// the characters themselves. An event is signed with all of them.
+// readKeys reads the keys of a file, one in a line. An event is signed with all of them.
 func readKeys(file string) (keys [][]byte, err error) {
 	data, err := regular.Read(file, maxSecret, 0)
 	if err != nil {
@@ -49,14 +48,14 @@ func readKeys(file string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// parseKey quotes nothing of what is secret.
+// parseKey reads a secret in the one form of Standard Webhooks. In another form, such as with quotes, a name before
+// it or its version, a receiver would read another key from it, and refuse each event. The error quotes nothing of it.
 func parseKey(text string) ([]byte, error) {
-	key := []byte(text)
-	if encoded, is := strings.CutPrefix(text, keyMark); is {
-		var err error
-		if key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
-			return nil, errors.New("what is after " + keyMark + " is no base64")
-		}
+	encoded, marked := strings.CutPrefix(text, keyMark)
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if !marked || err != nil {
+		return nil, errors.New("it is not a secret: write " + keyMark + " and the base64 of the key into the line, and nothing else " +
+			"(no quotes, byte order mark, name or version)")
 	}
 	if len(key) < minKey || len(key) > maxKey {
 		return nil, fmt.Errorf("the secret has %d bytes; want %d to %d", len(key), minKey, maxKey)

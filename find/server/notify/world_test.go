@@ -2,10 +2,8 @@ package notify
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,12 +27,7 @@ type clocked struct {
 	mu   sync.Mutex
 	now  time.Time
 	away error
-	fail func(key string) error // of Put
-}
-
-// Now fails if ctx has ended, as that of a database does.
-func (c *clocked) Now(ctx context.Context) (time.Time, error) {
-	return c.time(), cmp.Or(ctx.Err(), c.gone())
+	fail func(key string) error // of a change
 }
 
 func (c *clocked) time() time.Time {
@@ -69,22 +62,18 @@ func (c *clocked) List(ctx context.Context, prefix string) ([]store.Item, store.
 }
 
 func (c *clocked) Commit(ctx context.Context, change store.Change) ([]store.Revision, error) {
-	if err := c.gone(); err != nil {
-		return nil, err
-	}
-	return c.Store.Commit(ctx, change)
-}
-
-func (c *clocked) Put(ctx context.Context, key string, value []byte, based store.Revision) (store.Revision, error) {
 	c.mu.Lock()
 	fail := c.fail
 	c.mu.Unlock()
 	if fail != nil {
-		if err := fail(key); err != nil {
-			return store.None, err
+		if err := fail(change.Writes[0].Key); err != nil {
+			return nil, err
 		}
 	}
-	return c.Store.Put(ctx, key, value, based)
+	if err := c.gone(); err != nil {
+		return nil, err
+	}
+	return c.Store.Commit(ctx, change)
 }
 
 // world is a store, a receiver, and what the receiver got.
@@ -195,10 +184,14 @@ func (w *world) notifier(name string) *Notifier {
 // hook writes a webhook.
 func (w *world) hook(name, path string, kinds ...rollout.NoticeKind) {
 	w.t.Helper()
-	w.put(&rollout.Notify{
+	w.put(w.resource(name, path, kinds...))
+}
+
+func (w *world) resource(name, path string, kinds ...rollout.NoticeKind) *rollout.Notify {
+	return &rollout.Notify{
 		Kind: rollout.KindNotify, Metadata: rollout.Metadata{Name: name},
 		Spec: rollout.NotifySpec{URL: w.server.URL + path, SecretFile: filepath.Join(w.dir, "secret"), Kinds: kinds},
-	})
+	}
 }
 
 func (w *world) put(h *rollout.Notify) {
@@ -219,20 +212,22 @@ func (w *world) put(h *rollout.Notify) {
 	}
 }
 
-// happens writes an event, as the engine does.
-func (w *world) happens(kind rollout.NoticeKind, group string) {
+// happens writes an event, as the engine of the server does; nil is a server that is killed right after it.
+func (w *world) happens(server *Notifier, kind rollout.NoticeKind, group string) {
 	w.t.Helper()
 	n := rollout.Notice{
-		Kind: kind, Time: w.store.time(), Target: "17.1.0", Start: "17.0.0", State: rollout.Active, By: "engine",
+		ID: string(kind) + "-" + group, Kind: kind, Time: w.store.time(), Target: "17.1.0", Start: "17.0.0", State: rollout.Active, By: "engine",
 		Groups: []rollout.NoticeGroup{{Name: group, State: rollout.Active, Since: w.store.time(), Reason: "hosts_failed", Message: "2 of 10 hosts failed"}},
 	}
 	value, err := json.Marshal(n)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	key := fmt.Sprintf("%s%s-%s", rollout.NoticePrefix, kind, group)
-	if _, err := w.store.Store.Put(w.t.Context(), key, value, store.None); err != nil {
+	if _, err := w.store.Store.Put(w.t.Context(), rollout.NoticePrefix+n.ID, value, store.None); err != nil {
 		w.t.Fatal(err)
+	}
+	if server != nil {
+		server.Post([]rollout.Notice{n})
 	}
 }
 

@@ -32,10 +32,7 @@ def keys_of(path):
     keys = []
     with open(path, encoding="ascii") as lines:
         for line in filter(None, map(str.strip, lines)):
-            if line.startswith("whsec_"):
-                keys.append(base64.b64decode(line[len("whsec_"):], validate=True))
-            else:
-                keys.append(line.encode())
+            keys.append(base64.b64decode(line[len("whsec_"):], validate=True))
     return keys
 
 
