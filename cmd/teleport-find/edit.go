@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -68,12 +67,8 @@ func printResult(c *cli.Context, result adminapi.Result) error {
 	if len(result.Groups) == 0 && !onlyHooks(result.Resources) {
 		text += fmt.Sprintf("hosts %s told %s\n", are, answerWords(result.Answer))
 	}
-	var expected map[string]time.Time
-	if len(result.Groups) > 0 {
-		expected = newAdminClient(c).estimatesOf(c.Context, result)
-	}
 	for _, g := range result.Groups {
-		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, answerWords(g.Answer), turnWords(g, expected[g.Group]))
+		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, answerWords(g.Answer), turnWords(g))
 	}
 	for _, note := range result.Notes {
 		text += "note: " + console.Line(note) + "\n"
@@ -106,12 +101,12 @@ func answerWords(a adminapi.Answer) string {
 }
 
 // turnWords says when it is a group's turn, if that is still to come.
-func turnWords(g adminapi.Group, expected time.Time) string {
+func turnWords(g adminapi.Group) string {
 	switch {
 	case g.Waits != "":
 		return "; " + g.Waits
 	case g.State == rollout.Unstarted:
-		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest" + probably(g.Starts, expected)
+		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest"
 	}
 	return fmt.Sprintf("; the group is %s", g.State)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,9 +22,8 @@ func planCommand() *cli.Command {
 			Name:      "preview",
 			Usage:     "say when each group would start",
 			UsageText: "teleport-find plan preview [GROUP…] [-f FILE] [-o table|json|yaml] [--admin-socket PATH]",
-			Description: `Prints the earliest times, before which no group starts by itself, and those that a simulation expects ` +
-				`with as many hosts as
-report, if these update as usual; "teleport-find simulate" shows how. With -f, the resources come from a file, and nothing is written.`,
+			Description: `Prints the earliest times, before which no group starts by itself; "teleport-find simulate" tries how a rollout goes on from
+there. With -f, the resources come from a file, and nothing is written.`,
 			OnUsageError: onUsageError,
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with resources that are not applied yet; - for the " +
@@ -52,9 +50,9 @@ report, if these update as usual; "teleport-find simulate" shows how. With -f, t
 				if c.String("output") != "table" {
 					return printValue(c, starts)
 				}
-				t := newTable("GROUP", "STATE", "STARTS AT THE EARLIEST", "PROBABLY", "HOSTS", "AT A TIME")
+				t := newTable("GROUP", "STATE", "STARTS AT THE EARLIEST", "HOSTS", "AT A TIME")
 				for _, s := range starts {
-					t.row(s.Name, string(s.State), s.words(), s.expected(), hostWords(s), s.AtATime)
+					t.row(s.Name, string(s.State), s.words(), hostWords(s), s.AtATime)
 				}
 				for _, warning := range warnings {
 					fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", console.Line(warning))
@@ -70,16 +68,6 @@ report, if these update as usual; "teleport-find simulate" shows how. With -f, t
 type groupStart struct {
 	rollout.GroupOverview
 	AtATime string `json:"at_a_time"` // how many hosts are told to update at once, in words
-	// Expected is when a simulation expects the group to start; zero if it has, or not
-	// within two weeks.
-	Expected time.Time `json:"expected_start,omitzero"`
-}
-
-func (s groupStart) expected() string {
-	if s.Expected.IsZero() {
-		return "-"
-	}
-	return rollout.Clock(s.Expected)
 }
 
 func (s groupStart) words() string {
@@ -113,10 +101,8 @@ func askStarts(c *cli.Context) (starts []groupStart, warnings []string, err erro
 		if err != nil {
 			return nil, nil, err
 		}
-		expected := client.estimatesOf(c.Context, result)
 		for _, g := range result.Groups {
-			starts = append(starts, groupStart{rollout.GroupOverview{Name: g.Group, State: g.State, Starts: g.Starts, Waits: g.Waits}, "",
-				expected[g.Group]})
+			starts = append(starts, groupStart{rollout.GroupOverview{Name: g.Group, State: g.State, Starts: g.Starts, Waits: g.Waits}, ""})
 		}
 		return starts, result.Warnings, nil
 	}
@@ -124,9 +110,8 @@ func askStarts(c *cli.Context) (starts []groupStart, warnings []string, err erro
 	if err := client.ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
 		return nil, nil, err
 	}
-	expected := client.estimatesNow(c.Context, now)
 	for _, g := range now.Groups {
-		starts = append(starts, groupStart{g, atATime(g), expected[g.Name]})
+		starts = append(starts, groupStart{g, atATime(g)})
 	}
 	return starts, now.Warnings, nil
 }

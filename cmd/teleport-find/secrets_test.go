@@ -206,7 +206,7 @@ func (s *secretive) page(token string) {
 		resp.Body.Close()
 		s.says("page: login", string(body))
 	}
-	for _, path := range []string{"", "hosts", "hosts/00000001-0001-4000-8000-000000000001", "history", "forecast"} {
+	for _, path := range []string{"", "hosts", "hosts/00000001-0001-4000-8000-000000000001", "history"} {
 		resp, err := client.Get(s.admin + "/ui/" + path)
 		if err != nil {
 			s.t.Fatal(err)

@@ -49,12 +49,10 @@ it follow, then the groups, the versions that their hosts run, and the hosts tha
 				group = words[0]
 			}
 			if !c.Bool("watch") {
-				client := newAdminClient(c)
-				s, err := askStatus(c.Context, client, group)
+				s, err := askStatus(c.Context, newAdminClient(c), group)
 				if err != nil {
 					return err
 				}
-				s.Expected = client.estimatesNow(c.Context, s.Overview)
 				return printStatus(c, s)
 			}
 			if c.Duration("every") <= 0 {
@@ -73,8 +71,6 @@ type fleetStatus struct {
 	FailedHosts []failedHost `json:"failed_hosts,omitempty"`
 	// MoreFailed are the failed hosts that are not among FailedHosts.
 	MoreFailed int `json:"more_failed_hosts,omitempty"`
-	// Expected is when a simulation expects groups to start, by name; --watch has none.
-	Expected map[string]time.Time `json:"expected_starts,omitempty"`
 }
 
 // failedHost is a host that is failed; see adminapi.HostState.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/internal/console"
@@ -91,12 +90,12 @@ func groupTable(s fleetStatus) *table {
 			state = "halted" // Managed Updates call it failed; none of its hosts may have
 		}
 		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
-			strconv.Itoa(g.Updating), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g, s.Expected[g.Name]))
+			strconv.Itoa(g.Updating), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g))
 	}
 	return t
 }
 
-func nextWords(g rollout.GroupOverview, expected time.Time) string {
+func nextWords(g rollout.GroupOverview) string {
 	switch {
 	case g.Halted != nil:
 		return fmt.Sprintf("halted while %s since %s (%s)", g.State, rollout.Clock(g.Halted.Since), g.Halted.Reason)
@@ -105,9 +104,6 @@ func nextWords(g rollout.GroupOverview, expected time.Time) string {
 	case g.Waits != "":
 		return "waits: " + g.Waits
 	case !g.Starts.IsZero():
-		if later := probably(g.Starts, expected); later != "" {
-			return "starts " + rollout.Clock(g.Starts) + " at the earliest" + later
-		}
 		return "starts " + rollout.Clock(g.Starts)
 	case g.State == rollout.Canarying:
 		if g.Canaries == 1 {

@@ -130,7 +130,7 @@ func newFleet(s *Scenario, groups []string) *fleet {
 	for _, group := range groups {
 		for place := range s.Hosts[group] {
 			h := newHost(s, len(f.hosts), group, place)
-			h.version = s.version(group, place)
+			h.version = s.Version.Spec.Agents.StartVersion
 			f.hosts = append(f.hosts, h)
 			f.byID[rollout.ParseHostID(h.id)] = h
 		}

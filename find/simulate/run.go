@@ -39,7 +39,6 @@ type world struct {
 	quarters map[string]int // of a group's hosts that are on the target
 	rules    map[string]*RuleUse
 	pointed  map[string]bool
-	resumed  bool // a rollout that had begun
 }
 
 // Run tries a scenario, which must pass its Check. It ends early with ctx.
@@ -66,10 +65,6 @@ func Run(ctx context.Context, s Scenario) (*Timeline, error) {
 		}
 		if err := w.tick(); err != nil {
 			return nil, err
-		}
-		if len(s.begun) > 0 && len(w.timeline.Events) == 1 && !w.resumed {
-			w.resumed = true
-			w.resume()
 		}
 		if w.timeline.Why = w.over(end); w.timeline.Why != "" {
 			break

@@ -37,8 +37,6 @@ type Scenario struct {
 	// For ends the simulation where nothing else does.
 	For  time.Duration
 	Seed uint64
-	// begun is how far a rollout has come that is gone on with.
-	begun map[string]rollout.GroupOverview
 }
 
 // MaxHosts bounds what is kept in memory and counted at each tick.

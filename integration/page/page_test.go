@@ -22,7 +22,7 @@ var night = os.Getenv("FAULTS") == "all"
 // views are all that somebody who is signed in can look at.
 var views = map[string]string{
 	"rollout": page.Path, "hosts": page.Path + "hosts", "host": page.Path + "hosts/" + pagetest.HostID(1), "failing": page.Path + "hosts?state=failed",
-	"forecast": page.Path + "forecast", "history": page.Path + "history", "act": page.Path + "act?verb=rollback&group=dev", "problem": page.Path + "nowhere",
+	"history": page.Path + "history", "act": page.Path + "act?verb=rollback&group=dev", "problem": page.Path + "nowhere",
 }
 
 // Each view, by day and by night, at a desk and on a phone: it breaks no rule of axe-core, fits its window and stays at home.

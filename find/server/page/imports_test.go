@@ -32,7 +32,7 @@ func TestOnlyTheCommandKnowsOfThePage(t *testing.T) {
 	if !slices.Equal(importers, []string{module + "cmd/teleport-find"}) {
 		t.Errorf("it is imported by %q", importers)
 	}
-	if want := []string{"find/rollout", "find/server/adminapi", "find/server/parts", "find/simulate", "internal/console"}; !slices.Equal(ours, want) {
+	if want := []string{"find/rollout", "find/server/adminapi", "find/server/parts", "internal/console"}; !slices.Equal(ours, want) {
 		t.Errorf("it imports %q; want %q", ours, want)
 	}
 }

@@ -43,7 +43,6 @@ type page struct {
 	opts     Options
 	api      api
 	sessions sessions
-	forecast forecasts
 }
 
 //go:embed templates
@@ -53,7 +52,7 @@ var templateFiles embed.FS
 var staticFiles embed.FS
 
 // views are the templates, each with the frame around it.
-var views = parseViews("overview", "hosts", "host", "history", "forecast", "login", "problem", "act")
+var views = parseViews("overview", "hosts", "host", "history", "login", "problem", "act")
 
 func parseViews(names ...string) map[string]*template.Template {
 	all := make(map[string]*template.Template)

@@ -9,7 +9,7 @@ import (
 // New returns the handler of everything below Path, which sends people there from the root, too.
 func New(opts Options) http.Handler {
 	p := &page{opts: opts, api: api{handler: opts.API, as: opts.As}}
-	p.sessions.clock, p.forecast.clock = opts.Clock, opts.Clock
+	p.sessions.clock = opts.Clock
 	static, err := fs.Sub(staticFiles, "static")
 	if err != nil {
 		panic(err) // the folder is embedded
@@ -25,7 +25,6 @@ func New(opts Options) http.Handler {
 		"GET " + Path + "hosts":      p.hosts,
 		"GET " + Path + "hosts/{id}": p.host,
 		"GET " + Path + "history":    p.history,
-		"GET " + Path + "forecast":   p.forecastView,
 		"GET " + Path + "act":        p.ask,
 		"POST " + Path + "act":       p.act,
 	} {

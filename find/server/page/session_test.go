@@ -17,7 +17,7 @@ import (
 func TestWithoutSigningInThereIsNoView(t *testing.T) {
 	w := served(t, pagetest.Rolling(t))
 	b := w.browser()
-	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast"} {
+	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history"} {
 		resp, page := b.send(http.MethodGet, path, nil, nil)
 		if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != Path+"login?to="+url.QueryEscape(path) || strings.Contains(page, "web-") {
 			t.Errorf("%s: %s, to %s: %s", path, resp.Status, resp.Header.Get("Location"), page)

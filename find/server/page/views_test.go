@@ -39,7 +39,6 @@ func TestTheViewsShowTheRollout(t *testing.T) {
 		Path + "hosts?group=none":               {"There is no such host."},
 		Path + "hosts/" + pagetest.HostID(1):    {"The host is in group dev.", "The rule is:", "failed to update to 17.2.1", "exit status 7", "<dt>Hostname</dt><dd>web-1</dd>"},
 		Path + "history":                        {"tokens add all", "uid 0", "engine", "dev unstarted → active"},
-		Path + "forecast":                       {"Probably done", `<th scope="row">prod</th>`, `<time datetime="2025-06-02T14:`},
 		Path + "hosts/00000000-dead-beef":       {"no host"},
 		Path + "nowhere":                        {"There is no such page."},
 		Path + "static/style.css":               {"prefers-color-scheme: dark"},
@@ -115,7 +114,7 @@ func TestTextOfOthersIsShownAsText(t *testing.T) {
 	b := w.as(adminapi.Admin)
 	shown := 0
 	for _, path := range []string{
-		Path, Path + "hosts", Path + "hosts?state=failed", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast",
+		Path, Path + "hosts", Path + "hosts?state=failed", Path + "hosts/" + pagetest.HostID(0), Path + "history",
 		Path + "hosts?group=%3Cscript%3Ealert(4)%3C/script%3E&hostname=%22onfocus=alert(5)", Path + "hosts/%3Cscript%3E", Path + "login?to=javascript:alert(6)",
 	} {
 		_, page := b.get(path)
@@ -138,7 +137,7 @@ func TestTextOfOthersIsShownAsText(t *testing.T) {
 func TestNoViewHoldsASecret(t *testing.T) {
 	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Admin)
-	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast", Path + "login"} {
+	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "login"} {
 		_, page := b.get(path)
 		for what, secret := range map[string]string{"join token": w.Join, "access token": w.Tokens[adminapi.Admin], "host's secret": pagetest.SecretOf(0)} {
 			if strings.Contains(page, secret) {
@@ -157,7 +156,7 @@ func TestNoViewHoldsASecret(t *testing.T) {
 func TestEachAnswerForbidsWhatComesFromElsewhere(t *testing.T) {
 	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Admin)
-	for _, path := range []string{"/", Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast", Path + "login", Path + "none", Path + "static/style.css"} {
+	for _, path := range []string{"/", Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "login", Path + "none", Path + "static/style.css"} {
 		resp, page := b.send(http.MethodGet, path, nil, nil)
 		csp := resp.Header.Get("Content-Security-Policy")
 		if !strings.HasPrefix(csp, "default-src 'none';") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") || strings.Contains(csp, "data:") ||
@@ -185,8 +184,6 @@ func TestAServerWithoutAVersion(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("it answers %d", status)
 	}
-	_, page = b.get(Path + "forecast")
-	has(t, "the forecast", page, "No version is set, so nothing would happen.")
 }
 
 func TestABarIsFullWithTheLastHostOnly(t *testing.T) {
