@@ -22,8 +22,8 @@ func planCommand() *cli.Command {
 			Name:      "preview",
 			Usage:     "say when each group would start",
 			UsageText: "teleport-find plan preview [GROUP…] [-f FILE] [-o table|json|yaml] [--admin-socket PATH]",
-			Description: `Prints the earliest times, before which no group starts by itself; "teleport-find simulate" tries how a rollout goes on from
-there. With -f, the resources come from a file, and nothing is written.`,
+			Description: `Prints the earliest times, before which no group starts by itself; "teleport-find simulate" tries how a
+rollout goes on. With -f, the resources come from a file, and nothing is written.`,
 			OnUsageError: onUsageError,
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with resources that are not applied yet; - for the " +
