@@ -21,7 +21,6 @@ var noSentences = []string{
 	`Sign in`,
 	`Start without canaries`,
 	`Suspend updates`,
-	`What would happen next`,
 	`All groups are done; `,
 	`No more of its hosts are`,
 	`None of its hosts is`,
