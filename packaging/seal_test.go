@@ -51,43 +51,54 @@ func seal(t *testing.T, root string) (string, error) {
 
 // An image with a secret in it is refused, however the secret is written.
 func TestAnImageWithATokenIsRefused(t *testing.T) {
+	const updatesYAML = "var/lib/teleport/versions/updates.yaml"
 	const holds, inFile = "holds a token", "is a token: take it out"
 	for name, tc := range map[string]struct {
 		config string
 		files  []string // of the image
-		says   string   // empty: the image is sealed
+		text   map[string]string
+		says   string // empty: the image is sealed
 	}{
-		"no configuration":                    {},
-		"a path":                              {config: "teleport:\n  auth_token: /etc/teleport-join\n"},
-		"a path in quotes":                    {config: "teleport:\n  auth_token: \"/etc/teleport-join\"\n"},
-		"a path in flow style":                {config: "teleport: {join_params: {method: token, token_name: /etc/teleport-join}}\n"},
-		"no token":                            {config: "teleport:\n  auth_token: \"\"\n  join_params: {method: token, token_name: ~}\n"},
-		"a comment":                           {config: "teleport:\n  # auth_token: secret\n  nodename: x # token_name: secret\n"},
-		"IAM":                                 {config: "teleport:\n  join_params:\n    token_name: iam-token\n    method: iam\n"},
-		"IAM in flow style":                   {config: "teleport: {join_params: {token_name: iam-token, method: iam}}\n"},
-		"IAM in JSON":                         {config: `{"teleport": {"join_params": {"token_name": "iam-token", "method": "iam"}}}`},
-		"a TPM":                               {config: "teleport:\n  join_params: {method: tpm, token_name: tpm-token}\n"},
-		"the empty value of an earlier line":  {config: "teleport:\n  auth_token:\n  nodename: x\n"},
-		"a token":                             {config: "teleport:\n  auth_token: secret\n", says: holds},
-		"a token name without a method":       {config: "teleport:\n  join_params:\n    token_name: secret\n", says: holds},
-		"a token name with the method token":  {config: "teleport:\n  join_params:\n    method: token\n    token_name: secret\n", says: holds},
-		"a method that nobody knows":          {config: "teleport:\n  join_params: {method: other, token_name: secret}\n", says: holds},
-		"a token in flow style":               {config: "teleport: {auth_token: secret}\n", says: holds},
-		"a token after others in flow style":  {config: "teleport: {nodename: x, auth_token: secret, data_dir: /d}\n", says: holds},
-		"a token name in flow style":          {config: "teleport:\n  join_params: {method: token, token_name: secret}\n", says: holds},
-		"a token name first in flow style":    {config: "teleport:\n  join_params: {token_name: secret, method: token}\n", says: holds},
-		"a token in JSON":                     {config: `{"teleport": {"auth_token": "secret"}}`, says: holds},
-		"a token in single quotes":            {config: "teleport: {'auth_token' : 'secret'}\n", says: holds},
-		"a token on the line below":           {config: "teleport:\n  auth_token:\n    secret\n", says: holds},
-		"a token in a block":                  {config: "teleport:\n  auth_token: >-\n    secret\n", says: holds},
-		"an alias":                            {config: "x: &t secret\nteleport:\n  auth_token: *t\n", says: holds},
-		"a token beside IAM":                  {config: "teleport:\n  auth_token: secret\n  join_params: {method: iam, token_name: x}\n", says: holds},
-		"the secret of a registration":        {config: "teleport:\n  join_params: {method: iam, token_name: x, bound_keypair: {registration_secret: secret}}\n", says: holds},
-		"the file that it names":              {config: "teleport:\n  auth_token: /etc/teleport-join\n", files: []string{"etc/teleport-join"}, says: inFile},
-		"the file that flow style names":      {config: "teleport: {join_params: {method: token, token_name: /etc/teleport-join}}\n", files: []string{"etc/teleport-join"}, says: inFile},
-		"compact JSON":                        {config: `{"teleport":{"auth_token":"secret"}}`, says: holds},
-		"a static token":                      {config: "auth_service:\n  tokens: [\"node:secret\"]\n", says: holds},
-		"no YAML":                             {config: "teleport: [", says: "may hold a token"},
+		"no configuration":                   {},
+		"a path":                             {config: "teleport:\n  auth_token: /etc/teleport-join\n"},
+		"a path in quotes":                   {config: "teleport:\n  auth_token: \"/etc/teleport-join\"\n"},
+		"a path in flow style":               {config: "teleport: {join_params: {method: token, token_name: /etc/teleport-join}}\n"},
+		"no token":                           {config: "teleport:\n  auth_token: \"\"\n  join_params: {method: token, token_name: ~}\n"},
+		"a comment":                          {config: "teleport:\n  # auth_token: secret\n  nodename: x # token_name: secret\n"},
+		"IAM":                                {config: "teleport:\n  join_params:\n    token_name: iam-token\n    method: iam\n"},
+		"IAM in flow style":                  {config: "teleport: {join_params: {token_name: iam-token, method: iam}}\n"},
+		"IAM in JSON":                        {config: `{"teleport": {"join_params": {"token_name": "iam-token", "method": "iam"}}}`},
+		"a TPM":                              {config: "teleport:\n  join_params: {method: tpm, token_name: tpm-token}\n"},
+		"the empty value of an earlier line": {config: "teleport:\n  auth_token:\n  nodename: x\n"},
+		"a token":                            {config: "teleport:\n  auth_token: secret\n", says: holds},
+		"a token name without a method":      {config: "teleport:\n  join_params:\n    token_name: secret\n", says: holds},
+		"a token name with the method token": {config: "teleport:\n  join_params:\n    method: token\n    token_name: secret\n", says: holds},
+		"a method that nobody knows":         {config: "teleport:\n  join_params: {method: other, token_name: secret}\n", says: holds},
+		"a token in flow style":              {config: "teleport: {auth_token: secret}\n", says: holds},
+		"a token after others in flow style": {config: "teleport: {nodename: x, auth_token: secret, data_dir: /d}\n", says: holds},
+		"a token name in flow style":         {config: "teleport:\n  join_params: {method: token, token_name: secret}\n", says: holds},
+		"a token name first in flow style":   {config: "teleport:\n  join_params: {token_name: secret, method: token}\n", says: holds},
+		"a token in JSON":                    {config: `{"teleport": {"auth_token": "secret"}}`, says: holds},
+		"a token in single quotes":           {config: "teleport: {'auth_token' : 'secret'}\n", says: holds},
+		"a token on the line below":          {config: "teleport:\n  auth_token:\n    secret\n", says: holds},
+		"a token in a block":                 {config: "teleport:\n  auth_token: >-\n    secret\n", says: holds},
+		"an alias":                           {config: "x: &t secret\nteleport:\n  auth_token: *t\n", says: holds},
+		"a token beside IAM":                 {config: "teleport:\n  auth_token: secret\n  join_params: {method: iam, token_name: x}\n", says: holds},
+		"the secret of a registration":       {config: "teleport:\n  join_params: {method: iam, token_name: x, bound_keypair: {registration_secret: secret}}\n", says: holds},
+		"the file that it names":             {config: "teleport:\n  auth_token: /etc/teleport-join\n", files: []string{"etc/teleport-join"}, says: inFile},
+		"the file that flow style names":     {config: "teleport: {join_params: {method: token, token_name: /etc/teleport-join}}\n", files: []string{"etc/teleport-join"}, says: inFile},
+		"compact JSON":                       {config: `{"teleport":{"auth_token":"secret"}}`, says: holds},
+		"a static token":                     {config: "auth_service:\n  tokens: [\"node:secret\"]\n", says: holds},
+		"no YAML":                            {config: "teleport: [", says: "may hold a token"},
+		"a password in the updater's environment": {text: map[string]string{"etc/default/teleport-update": "HTTPS_PROXY=\"http://user:of-a-proxy@proxy.example.com:3128\"\n"},
+			says: "teleport-update holds a token: the password in a URL"},
+		"a password in a drop-in of the updater's unit": {text: map[string]string{"etc/systemd/system/teleport-update.service.d/proxy.conf": "[Service]\nEnvironment=HTTPS_PROXY=http://user:of-a-proxy@proxy.example.com:3128\n"},
+			says: "proxy.conf holds a token: the password in a URL"},
+		"a token in the updater's template": {text: map[string]string{updatesYAML: "spec:\n  url_templates: [\"https://mirror.example.com/{{ .Version }}?token=of-a-mirror\"]\n"},
+			says: "updates.yaml holds a token: in the query of a URL"},
+		"a password in the updater's template": {text: map[string]string{updatesYAML: "spec:\n  url_templates: [\"https://user:of-a-mirror@mirror.example.com/{{ .Version }}\"]\n"},
+			says: "updates.yaml holds a token: the password in a URL"},
+		"a query that a template computes":    {text: map[string]string{updatesYAML: "spec:\n  url_templates: [\"https://mirror.example.com/x?version={{ .Version }}&os={{ .OS }}\"]\n"}},
 		"the file that cloud-init would make": {files: []string{"etc/teleport-token"}, says: inFile},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +121,9 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 			for _, f := range tc.files {
 				write(f, "secret\n")
 			}
+			for f, text := range tc.text {
+				write(f, text)
+			}
 			out, err := seal(t, root)
 			if tc.says == "" {
 				if err != nil {
@@ -125,6 +139,40 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 			}
 			if id, err := os.ReadFile(filepath.Join(root, "etc/machine-id")); string(id) != "of this machine\n" || err != nil {
 				t.Errorf("an image that is refused was changed: %q, %v", id, err)
+			}
+		})
+	}
+}
+
+// A bot's keys are in folders of its own choice, which the image of many machines must not have.
+func TestAnImageWithABotsKeysIsRefused(t *testing.T) {
+	const key = "-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----\n"
+	for name, tc := range map[string]struct{ config, file string }{
+		"its storage":                    {"storage: {type: directory, path: /srv/bot}\n", "srv/bot/primary.pem"},
+		"an output":                      {"outputs:\n- type: identity\n  destination: {type: directory, path: /opt/machine-id}\n", "opt/machine-id/key"},
+		"a service's output":             {"services:\n- type: identity\n  destination: {type: directory, path: /opt/machine-id}\n", "opt/machine-id/key"},
+		"an output of an older form":     {"destinations:\n- directory: /opt/machine-id\n", "opt/machine-id/key"},
+		"no storage in a configuration":  {"version: v2\n", "var/lib/tbot/key"},
+		"no configuration in its folder": {"", "var/lib/tbot/key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			write := func(name, content string) {
+				name = filepath.Join(root, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("etc/tbot.yaml", tc.config)
+			write(tc.file, key)
+			if out, err := seal(t, root); err == nil || !strings.Contains(out, tc.file+" holds a private key") {
+				t.Errorf("%v: %s", err, out)
+			}
+			if err := os.Remove(filepath.Join(root, tc.file)); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := seal(t, root); err != nil {
+				t.Errorf("without the key: %v: %s", err, out)
 			}
 		})
 	}
@@ -219,7 +267,7 @@ func TestNothingOfTheMachineIsInTheImage(t *testing.T) {
 	}
 	write("etc/teleport.yaml", "teleport: {data_dir: /srv/agent, auth_token: /etc/join}\n")
 	write(data+"versions/1.0.0/aside.db", "SQLite format 3\x00")
-	if out, err := seal(t, root); err == nil || !strings.Contains(out, "aside.db holds an agent's identity") {
+	if out, err := seal(t, root); err == nil || !strings.Contains(out, "aside.db holds a private key or an agent's database") {
 		t.Errorf("an image with a database in an unknown place: %v, %s", err, out)
 	}
 	for name, text := range files {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,9 +24,9 @@ func (a *app) imageCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("sealed") {
-				files, err := image.Identities(c.String("root"), found.DataDirs)
+				files, err := image.Identities(c.String("root"), slices.Concat(found.DataDirs, found.KeyDirs))
 				for _, f := range files {
-					found.Secrets = append(found.Secrets, f+" holds an agent's identity: take it out of the image")
+					found.Secrets = append(found.Secrets, f+" holds a private key or an agent's database: take it out of the image")
 				}
 				if err != nil {
 					return err

@@ -27,21 +27,26 @@ type Findings struct {
 	Secrets []string
 	// DataDirs are the folders where agents keep their state, the usual one first.
 	DataDirs []string
+	// KeyDirs are the other folders in which configurations have private keys kept: a bot's storage and outputs.
+	KeyDirs []string
 }
+
+// botDir is where tbot keeps its state if its configuration names no other folder, as its package has it.
+const botDir = "/var/lib/tbot"
 
 // Look looks at the configuration of agents and bots, and at units, in the file system
 // below the folder root. What cannot be read is an error: it could hold a secret.
 func Look(root string) (Findings, error) {
-	l := &look{root: root, found: Findings{DataDirs: []string{layout.DataDir}}}
+	l := &look{root: root, found: Findings{DataDirs: []string{layout.DataDir}, KeyDirs: []string{botDir}}}
 	err := errors.Join(l.units(), l.configurations())
 	return l.found, err
 }
 
 // Identities returns the files in the folders that hold an agent's database or a private
 // key. In an image that is sealed there are none.
-func Identities(root string, dataDirs []string) (files []string, err error) {
+func Identities(root string, dirs []string) (files []string, err error) {
 	l := &look{root: root}
-	for _, dir := range dataDirs {
+	for _, dir := range dirs {
 		at, err := l.resolve(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

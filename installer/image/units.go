@@ -24,6 +24,10 @@ var (
 	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_KEY)=["']?([^\s"']+)`)
 	// configVariable is one that names a configuration.
 	configVariable = regexp.MustCompile(`\b(?:TELEPORT_CONFIG_FILE|TBOT_CONFIG_PATH|TBOT_CONFIG)=["']?([^\s"']+)`)
+	// passwordInURL is in a URL of a proxy, a mirror or a database. The URL may be a template.
+	passwordInURL = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:"'` + "`" + `]*:[^\s/@"'` + "`" + `]+@`)
+	// secretInQuery is a parameter of a URL that lets its reader in. A value that a template computes is no secret.
+	secretInQuery = regexp.MustCompile(`(?i)[?&][a-z0-9_.-]*(?:token|secret|password|passwd|signature|sig|credential|api_?key|auth)=[^\s&"'{]`)
 	// comment is a line that says nothing. It ends with its line, also where that ends with a backslash.
 	comment     = regexp.MustCompile(`(?m)^[ \t]*[#;].*\n?`)
 	environment = regexp.MustCompile(`(?m)^\s*EnvironmentFile\s*=\s*-?(\S+)`)
@@ -56,7 +60,7 @@ func (l *look) units() error {
 // unitFiles are the files that may say how an agent or a bot is started: units, drop-ins,
 // environments by their usual names, and the unit that the updater took the place of.
 func (l *look) unitFiles() (paths []string, err error) {
-	paths = []string{"/etc/default/teleport", "/etc/sysconfig/teleport", "/etc/default/tbot", "/etc/sysconfig/tbot"}
+	paths = []string{"/etc/default/teleport", "/etc/sysconfig/teleport", "/etc/default/tbot", "/etc/sysconfig/tbot", layout.EnvironmentFile}
 	var errs []error
 	for _, dir := range unitDirs {
 		units, err := l.glob(dir + "/*.service")
@@ -81,6 +85,7 @@ func (l *look) words(path, text string) error {
 			}
 		}
 	}
+	l.urls(path, text)
 	var errs []error
 	for _, secret := range []*regexp.Regexp{tokenFlag, variable} {
 		for _, m := range secret.FindAllStringSubmatch(text, -1) {
@@ -88,6 +93,17 @@ func (l *look) words(path, text string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// urls notes the URLs of a text that hold a secret.
+func (l *look) urls(path, text string) {
+	where := filepath.Join(l.root, path)
+	if passwordInURL.MatchString(text) {
+		l.secret("%s holds a token: the password in a URL", where)
+	}
+	if secretInQuery.MatchString(text) {
+		l.secret("%s holds a token: in the query of a URL", where)
+	}
 }
 
 // readAny reads a file; of what is none, a folder, a mask or a link that leads nowhere on

@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"teleport-update/internal/layout"
 )
 
-// configurations are where agents and bots are configured, besides what units name.
+// configurations are where agents, bots and the updater are configured, besides what units name.
 var configurations = []string{
+	filepath.Join(layout.DataDir, "versions", "updates.yaml"),
 	"/etc/teleport*.yaml", "/etc/teleport*.yml", "/etc/teleport/*.yaml", "/etc/teleport/*.yml",
 	"/etc/tbot*.yaml", "/etc/tbot*.yml", "/etc/tbot/*.yaml", "/etc/tbot/*.yml",
 }
@@ -55,6 +57,10 @@ func (l *look) yaml(path string, data []byte) error {
 	}
 }
 
+// keyFolders are the keys of a bot's configuration by which it names the folders of its state and of the keys that it writes:
+// storage and the destinations of its outputs.
+var keyFolders = []string{"path", "directory"}
+
 // maxDepth is deeper than configuration is; an alias can hold itself.
 const maxDepth = 50
 
@@ -72,11 +78,7 @@ func (l *look) node(path string, n *yaml.Node, depth int) error {
 			errs = append(errs, l.entry(path, n, n.Content[i].Value, n.Content[i+1]), l.node(path, n.Content[i+1], depth+1))
 		}
 	case yaml.ScalarNode:
-		if u, err := url.Parse(n.Value); err == nil && u.User != nil {
-			if _, set := u.User.Password(); set {
-				l.secret("%s holds a token: the password in a URL", filepath.Join(l.root, path))
-			}
-		}
+		l.urls(path, n.Value)
 	default:
 		for _, c := range n.Content {
 			errs = append(errs, l.node(path, c, depth+1))
@@ -107,6 +109,10 @@ func (l *look) entry(path string, mapping *yaml.Node, key string, value *yaml.No
 		case key == "data_dir" && filepath.IsAbs(v.Value):
 			if dir := filepath.Clean(v.Value); !slices.Contains(l.found.DataDirs, dir) {
 				l.found.DataDirs = append(l.found.DataDirs, dir)
+			}
+		case slices.Contains(keyFolders, key) && filepath.IsAbs(v.Value):
+			if dir := filepath.Clean(v.Value); !slices.Contains(l.found.KeyDirs, dir) {
+				l.found.KeyDirs = append(l.found.KeyDirs, dir)
 			}
 		case key == "tokens":
 			// "node,proxy:TOKEN", or the path of a file with the token.
