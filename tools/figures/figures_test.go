@@ -58,16 +58,16 @@ func TestTheDocsQuoteTheFigures(t *testing.T) {
 	}
 }
 
-// Wherever the docs quote what `make test` has of a campaign, the line of the whole one will
-// stand beside it from its first record on.
-func TestTheWholeCampaignIsQuotedBesideItsPart(t *testing.T) {
+// The docs quote each campaign that `make test` samples, and the line of the whole one in its place
+// from its first record on.
+func TestTheWholeCampaignIsQuotedForItsSample(t *testing.T) {
 	figures, err := figure.Read(filepath.Join(docs, "figures.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var whole figure.Figures
 	for _, c := range figures.Campaigns {
-		if c.By == "make test" {
+		if c.By == "make test" && strings.Contains(c.Line, "violations: ") {
 			line := c.Name() + ": 1234567, violations: 0"
 			whole.Campaigns = append(whole.Campaigns, figure.Campaign{Origin: figure.Origin{By: "make test-faults", Commit: "abcdef0", Date: "2026-01-02"}, Line: line})
 		}
@@ -83,8 +83,8 @@ func TestTheWholeCampaignIsQuotedBesideItsPart(t *testing.T) {
 	}
 	for _, c := range whole.Campaigns {
 		part := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(c.Name()) + `: .*  make test, `)
-		if !part.MatchString(all.String()) {
-			t.Errorf("no page quotes what `make test` has of the %s", c.Name())
+		if part.MatchString(all.String()) {
+			t.Errorf("a page quotes what `make test` has of the %s beside the whole", c.Name())
 		}
 		if !strings.Contains(all.String(), c.Line) {
 			t.Errorf("no page will quote the whole campaign of the %s", c.Name())
