@@ -26,7 +26,7 @@ const longestJitter = time.Hour
 
 // UpdateOptions are the flags of update.
 type UpdateOptions struct {
-	Now        bool // override jitter, window, back-off and hold
+	Now        bool // override jitter, the turn of the host's group, back-off and hold
 	SkipBackup bool // switch without a backup of the database
 	Restart    bool // restart the agent, where a reload would keep what its unit has not
 }

@@ -142,7 +142,7 @@ func (a *app) updateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "update", Usage: "do what the timer does: switch to the version that the cluster wants", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
+			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, the group's turn, back-off or a hold"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
 			&cli.BoolFlag{Name: "restart", EnvVars: env("RESTART"), Usage: "restart the agent if its arguments, variables or user " +
 				"differ from its unit"},
