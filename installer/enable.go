@@ -45,6 +45,12 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	in, err := i.considerEnable(ctx, opts, &offered)
 	if err == nil && in != nil {
 		err = i.carryOut(ctx, in)
+		if err != nil && i.madeByAnother(in) {
+			i.Machine.Host.Log.Info("another command made the change first; the settings of this command follow", "version", in.Short())
+			if in, err = i.considerEnable(ctx, opts, &offered); err == nil && in != nil {
+				err = i.carryOut(ctx, in)
+			}
+		}
 	}
 	i.logShell()
 	c, unread := i.survey().Config()
@@ -69,6 +75,12 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return err
 	}
 	return i.heartbeats().enroll(ctx, reportToken)
+}
+
+// madeByAnother reports whether the version that a failed command wanted became active meanwhile, and no transaction is open.
+func (i *Installer) madeByAnother(in *intent) bool {
+	c, err := i.survey().Config()
+	return err == nil && c.Active() == in.Release && in.Config.Active() != in.Release && host.Absent(i.Machine.Host.Paths.Journal())
 }
 
 // insisting is the command that makes a change although the active version is damaged.
