@@ -41,7 +41,8 @@ func invalid(dir string, reason Reason, format string, args ...any) *InvalidErro
 
 // hostsErrors say something about the host, and nothing about what is in a file.
 var hostsErrors = []error{
-	unix.EIO, unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOSPC, unix.EDQUOT, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ESTALE, unix.ENODEV,
+	unix.EIO, unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.ENOMEM, unix.EMFILE, unix.ENFILE,
+	unix.ESTALE, unix.ENODEV,
 	sqlite3.NOMEM, sqlite3.IOERR, sqlite3.BUSY,
 }
 

@@ -53,3 +53,32 @@ func TestAnAgentOfAnotherUnitIsNotToBeRestarted(t *testing.T) {
 		t.Errorf("the host is %s, by %v", is, types)
 	}
 }
+
+// Where another unit has the agent's data, a start of the agent would be a second one.
+func TestNobodyAdvisesToStartASecondAgent(t *testing.T) {
+	for name, change := range map[string]func(u *systemd.Unit){
+		"disabled": func(u *systemd.Unit) { u.UnitFileState = "disabled" },
+		"enabled":  func(u *systemd.Unit) {},
+		"masked":   func(u *systemd.Unit) { u.LoadState = "masked" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newWellHost(t)
+			otherAgent(t, h.Installer, filepath.Join(h.Machine.Host.Paths.Versions(), "1.0.0", "bin", "teleport"))
+			h.unit.ActiveState, h.unit.SubState, h.executes = "inactive", "dead", ""
+			change(&h.unit)
+			h.state(t)
+			r, err := h.Status(t.Context(), StatusOptions{})
+			must(t, err)
+			named := false
+			for _, c := range r.Conditions {
+				named = named || strings.Contains(c.Message, "teleport-node.service runs an agent (PID 4712), and two agents on one data folder damage it")
+				if strings.Contains(c.Message, "--now teleport`") || strings.Contains(c.Message, "`systemctl start teleport`") {
+					t.Errorf("it is advised to start the agent: %s", c.Message)
+				}
+			}
+			if !named {
+				t.Errorf("nobody names the other agent: %+v", r.Conditions)
+			}
+		})
+	}
+}

@@ -37,6 +37,9 @@ func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
 	if u.NotExecuted() && t.canExecute() {
 		return "systemd could not execute its program, which can be executed now"
 	}
+	if limit := decision.LimitOf(u); limit != "" {
+		return limit
+	}
 	for _, look := range []func(context.Context) (why, err error){t.host().Starts, t.host().NextStart, t.host().Needs} {
 		if why, err := look(ctx); err == nil && why != nil {
 			return why.Error()

@@ -34,7 +34,9 @@ func ofHost(err error) bool {
 	if failure.Is[*versions.HostError](err) {
 		return true
 	}
-	for _, cause := range []error{unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EROFS, unix.EIO, unix.ENOMEM, unix.EAGAIN} {
+	for _, cause := range []error{
+		unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.EROFS, unix.EIO, unix.ENOMEM, unix.EAGAIN,
+	} {
 		if errors.Is(err, cause) {
 			return true
 		}

@@ -59,6 +59,24 @@ func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
 	}
 }
 
+// A limit of the host ends an agent of any version: the timer's runs hold it against none.
+func TestALimitOfTheHostIsNoCrashOfTheVersion(t *testing.T) {
+	for _, limits := range [][]string{nil, {"RuntimeMaxSec=3s"}} {
+		w := newWorld(t)
+		c := state.EmptyConfig()
+		c.Spec = state.Spec{Proxy: w.url, Enabled: true, ActiveVersion: "1.1.0"}
+		c.Status.ActiveEdition = version.OSS
+		must(t, c.Save(w.Machine.Host.Paths.Config()))
+		w.Machine.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
+			u.Restart, u.NRestarts, u.Since, u.Ties.Startup.EndsService = "always", 9, noon.Add(-time.Second), limits
+		})
+		_ = w.beginTick().end(t.Context(), nil)
+		if m := w.ticks(); (m.Unstable == nil) != (limits != nil) || m.Agent.OfHost != (limits != nil) {
+			t.Errorf("with %q the agent is %+v, unstable %+v", limits, m.Agent, m.Unstable)
+		}
+	}
+}
+
 // A version that was switched to while nobody ran it is proven by an agent that is healthy, also on a host on which updates
 // are off.
 func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
@@ -149,8 +167,8 @@ func TestAStoppedAgentIsToldToConfigureOnlyIfItHasNoConfiguration(t *testing.T) 
 		by                     decision.Type
 	}{
 		"none":                        {says: "write its configuration", by: decision.AgentNotStarted},
-		"one in the usual place":      {usual: "version: v3\n", says: "because a person stopped it", by: decision.AgentNotStarted},
-		"one where its unit leads":    {arguments: "--config=NODE", node: "version: v3\n", says: "because a person stopped it", by: decision.AgentNotStarted},
+		"one in the usual place":      {usual: "version: v3\n", says: "as after a person stopped and disabled it, or on a new system disk: `systemctl enable --now teleport` starts it", by: decision.AgentNotStarted},
+		"one where its unit leads":    {arguments: "--config=NODE", node: "version: v3\n", says: "as after a person stopped and disabled it, or on a new system disk: `systemctl enable --now teleport` starts it", by: decision.AgentNotStarted},
 		"none where its unit leads":   {arguments: "--config=NODE", usual: "version: v3\n", says: "write its configuration", by: decision.AgentNotStarted},
 		"one that only systemd finds": {arguments: "--config=%h/node.yaml", says: "which only systemd can resolve: write the path itself", by: decision.NotLookedAt},
 	} {

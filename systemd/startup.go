@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Startup is what a unit's processes need before they can do anything: systemd looks at it with each start, and not before.
@@ -16,6 +17,7 @@ type Startup struct {
 	EnvironmentFiles []string // that have to be there
 	TooLow           []string // limits under which no program as this one comes to its end, as a unit file has them
 	TooShort         []string // times in which none does that has an end
+	EndsService      []string // limits under which a service as the agent's does not stay up, whatever its version
 
 	// Before are the commands that systemd runs first and that keep it from starting the unit if they fail, as a
 	// unit file has them.
@@ -52,6 +54,13 @@ var times = []string{"TimeoutStart", "RuntimeMax"}
 
 const leastTime = 1_000_000
 
+// leastAddressSpace is what the program of an agent and its runtime reserve. A service that is ended within leastRuntime, and
+// started again, looks like one that crashes.
+const (
+	leastAddressSpace = 2 << 30
+	leastRuntime      = 10 * time.Minute
+)
+
 func parseStartup(p properties) Startup {
 	s := Startup{made: madeFor(p), Before: commandsBefore(p), folders: parseOwnFolders(p), cpus: parseCPUs(p)}
 	s.mounts, s.Services = startedBefore(p)
@@ -80,6 +89,12 @@ func parseStartup(p properties) Startup {
 		if usec, there := p[name+"USec"].Value().(uint64); there && usec < leastTime {
 			s.TooShort = append(s.TooShort, name+"Sec="+limit(usec).String())
 		}
+	}
+	if value, there := p["LimitAS"].Value().(uint64); there && value < leastAddressSpace {
+		s.EndsService = append(s.EndsService, "LimitAS="+strconv.FormatUint(value, 10))
+	}
+	if usec, there := p["RuntimeMaxUSec"].Value().(uint64); there && limit(usec) < leastRuntime {
+		s.EndsService = append(s.EndsService, "RuntimeMaxSec="+limit(usec).String())
 	}
 	return s
 }

@@ -76,6 +76,18 @@ func TestWhatPreventsAStartByItsUnit(t *testing.T) {
 			t.Errorf("%s: %q keeps it from its end; want %q", name, got, want)
 		}
 	}
+	for _, tc := range []struct {
+		unit map[string]any
+		want []string
+	}{
+		{map[string]any{"LimitAS": uint64(700 << 20), "RuntimeMaxUSec": uint64(3_000_000)}, []string{"LimitAS=734003200", "RuntimeMaxSec=3s"}},
+		{map[string]any{"LimitAS": uint64(4 << 30), "RuntimeMaxUSec": uint64(86_400_000_000)}, nil},
+		{map[string]any{"LimitAS": ^uint64(0), "RuntimeMaxUSec": ^uint64(0)}, nil},
+	} {
+		if got := parseStartup(variants(tc.unit)).EndsService; !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%v: %q end the service; want %q", tc.unit, got, tc.want)
+		}
+	}
 	command := func(ignored bool, words ...string) []any { return []any{words[0], words, ignored} }
 	s := parseStartup(variants(map[string]any{"ExecCondition": [][]any{command(false, "/bin/a", "b")},
 		"ExecStartPre": [][]any{command(true, "/bin/c"), command(false, "/bin/d")}}))

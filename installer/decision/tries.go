@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 )
 
 // A try looks for what would make a start of the agent fail, or start something else. It says what it found;
@@ -17,13 +19,15 @@ type try func(*facts) string
 // is printed instead.
 var (
 	// toStart is for a start by the unit as systemd has it.
-	toStart = []try{versionRuns, notMasked, isLoaded, mayBeStarted, unitLeadsToVersion, nextStartWorks, needsAreThere, recordsFit}
+	toStart = []try{
+		noOtherAgent, versionRuns, notMasked, isLoaded, mayBeStarted, unitLeadsToVersion, nextStartWorks, needsAreThere, recordsFit,
+	}
 	// ofHost are those of them that find what keeps each version from starting.
-	ofHost = []try{notMasked, isLoaded, unitLeadsToVersion, nextStartWorks, needsAreThere}
+	ofHost = []try{notMasked, isLoaded, unitLeadsToVersion, nextStartWorks, needsAreThere, hasNoLimit}
 	// behindMask is for a start once the unit is unmasked: systemd knows nothing of a masked unit.
-	behindMask = []try{versionRuns, linksLeadToVersion, isConfigured, recordsFit}
+	behindMask = []try{noOtherAgent, versionRuns, linksLeadToVersion, isConfigured, recordsFit}
 	// onceConfigured is for a start once the agent has a configuration. Without one, conditions of the unit may not hold.
-	onceConfigured = []try{versionRuns, mayBeStarted, unitLeadsToVersion, recordsFit}
+	onceConfigured = []try{noOtherAgent, versionRuns, mayBeStarted, unitLeadsToVersion, recordsFit}
 )
 
 // against is what speaks against a start; empty if nothing does.
@@ -64,6 +68,19 @@ func (h *facts) adviseAfter(first string, tries []try, start string) string {
 	return first + ", then " + start
 }
 
+// noOtherAgent looks for an agent that another unit started while the agent is down: both may use the same data.
+func noOtherAgent(h *facts) string {
+	if h.agent.State == state.AgentRunning {
+		return ""
+	}
+	others, _ := h.OtherAgents() // a condition of its own names what cannot be told
+	if len(others) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s runs an agent (PID %d), and two agents on one data folder damage it: `systemctl disable --now %[1]s`, "+
+		"if it uses the same data", others[0].Unit, others[0].PID)
+}
+
 func versionRuns(h *facts) string {
 	v, err := h.Version()
 	switch {
@@ -89,6 +106,17 @@ func isLoaded(h *facts) string {
 		return fmt.Sprintf("systemd has its unit as %s: `systemctl status %s` says why", h.agent.LoadState, h.Paths().AgentUnit())
 	}
 	return ""
+}
+
+func hasNoLimit(h *facts) string { return LimitOf(h.agent.Unit) }
+
+// LimitOf names a limit of a unit that ends an agent of any version; empty if there is none.
+func LimitOf(u systemd.Unit) string {
+	limits := u.Ties.Startup.EndsService
+	if len(limits) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its unit has %s, which ends an agent of any version: `systemctl cat %s` shows where that is set", limits[0], u.Name)
 }
 
 func mayBeStarted(h *facts) string {

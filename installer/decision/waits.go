@@ -147,8 +147,8 @@ func agentNotStarted(h *facts, f *finder) error {
 		f.found(since, "the agent does not run, and nothing starts it: "+h.advise("`systemctl enable --now teleport`"+h.untried()))
 	default:
 		f.found(since,
-			"the agent does not run, because a person stopped it, and is not enabled at boot: "+h.advise("`systemctl enable --now "+
-				"teleport` starts it"))
+			"the agent does not run, and is not enabled at boot, as after a person stopped and disabled it, or on a new system disk: "+
+				h.advise("`systemctl enable --now teleport` starts it"))
 	}
 	return nil
 }
