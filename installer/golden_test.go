@@ -221,6 +221,8 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"policy-broken": {c: enabled(func(c *state.Config) { c.Status.PolicySeen = &state.PolicySeen{File: true} }), answer: wants11},
 		"below-minimum": {c: enabled(nil), answer: wants11, policy: map[string]string{"policy.yaml": "minimum: 1.1.5\n"}},
 		"unsigned":      {c: enabled(nil), answer: wants11, policy: map[string]string{"policy.yaml": "signatures: warn\n"}},
+		"rule-gone": {c: enabled(func(c *state.Config) { c.Status.PolicySeen = &state.PolicySeen{File: true, Rules: []string{"minimum"}} }), answer: wants11,
+			policy: map[string]string{"policy.yaml": "signatures: off\n"}},
 		"newer-journal": {c: enabled(nil), journal: journal("switched"), newer: true},
 	}
 	var files []string

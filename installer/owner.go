@@ -19,17 +19,22 @@ func (o ownerRules) policy(c state.Config) (policy.Policy, error) {
 	if o.m.Host.Paths.PolicyDir == "" {
 		return policy.Policy{Signatures: policy.Off}, nil
 	}
-	seen := policy.Seen{}
-	if s := c.Status.PolicySeen; s != nil {
-		seen = policy.Seen{Policy: s.File, Keys: s.Keys}
+	return policy.Load(o.m.Host.Paths.PolicyDir, seenOf(c))
+}
+
+// seenOf is what updates.yaml remembers of the policy.
+func seenOf(c state.Config) policy.Seen {
+	s := c.Status.PolicySeen
+	if s == nil {
+		return policy.Seen{}
 	}
-	return policy.Load(o.m.Host.Paths.PolicyDir, seen)
+	return policy.Seen{Policy: s.File, Keys: s.Keys, Rules: s.Rules}
 }
 
 // rememberPolicy has updates.yaml say that a policy was there: under the update lock, and
 // before anything is done by it.
 func (o ownerRules) rememberPolicy(c *state.Config, p policy.Policy) error {
-	if is := p.Seen(); !c.Status.SeePolicy(is.Policy, is.Keys) {
+	if is := p.Seen(); !c.Status.SeePolicy(is.Policy, is.Keys, is.Rules) {
 		return nil
 	}
 	if err := c.Save(o.m.Host.Paths.Config()); err != nil {
@@ -51,10 +56,10 @@ func (o ownerRules) seePolicy(c *state.Config) (policy.Policy, error) {
 // succeeded, and where a run of the timer has nothing else to do.
 func (o ownerRules) rememberSeen(ctx context.Context, c state.Config, p policy.Policy) {
 	is := p.Seen()
-	if !c.Status.SeePolicy(is.Policy, is.Keys) {
+	if !c.Status.SeePolicy(is.Policy, is.Keys, is.Rules) {
 		return
 	}
-	err := changeStatus(ctx, o.m, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
+	err := changeStatus(ctx, o.m, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys, is.Rules) })
 	if err != nil {
 		o.m.Host.Log.Warn("it could not be recorded that this host has a policy; the next run tries again", "error", err)
 	}
@@ -222,6 +227,7 @@ func (o ownerRules) aboutPolicy(c state.Config) (a decision.Policy) {
 		}
 		return a
 	}
+	a.Gone = p.Gone(seenOf(c))
 	if recorded {
 		if err := p.Floors(refused.Release(), refused.SHA256); err != nil {
 			a.Target = refusedByOwner(err).Error()

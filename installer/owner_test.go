@@ -174,6 +174,46 @@ func TestAPolicyThatWasThereIsMissed(t *testing.T) {
 	}
 }
 
+// A rule that went with an edit of policy.yaml stops nothing, and status says so until root says that it may go.
+func TestARuleThatIsGoneIsSaid(t *testing.T) {
+	w := newWorld(t)
+	w.wants.Version = ""
+	said := func() string {
+		for _, c := range w.state().Conditions {
+			if c.Type == decision.RuleGone {
+				return c.Message
+			}
+		}
+		return ""
+	}
+	w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\nwithdrawn: [1.0.9]\nsignatures: off\n"})
+	_, err := w.tick()
+	must(t, err)
+	if about := said(); about != "" {
+		t.Errorf("with all rules: %s", about)
+	}
+	w.owner(map[string]string{"policy.yaml": "withdrawn: [1.0.8]\nsignatures: off\n", "keys.d/old.pem.bak": "x"})
+	if about := said(); !strings.Contains(about, "gone: minimum;") {
+		t.Errorf("without the minimum: %q", about)
+	}
+	_, err = w.tick() // does not forget
+	must(t, err)
+	if about := said(); !strings.Contains(about, "gone: minimum;") {
+		t.Errorf("after a run: %q", about)
+	}
+	report, err := w.PolicyReport()
+	must(t, err)
+	if !slices.Equal(report.Ignored, []string{"old.pem.bak"}) {
+		t.Errorf("ignored are %q", report.Ignored)
+	}
+	must(t, w.ForgetPolicy(t.Context()))
+	_, err = w.tick()
+	must(t, err)
+	if about := said(); about != "" {
+		t.Errorf("after --forget: %s", about)
+	}
+}
+
 // Who asked, and for what, decides which rules there are.
 func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 	unsigned := versions.Tree{Release: oss("1.1.0"), SHA256: strings.Repeat("a", 64), Dir: t.TempDir()}
@@ -284,7 +324,6 @@ func TestReportsSayWhatTheOwnerWouldRefuse(t *testing.T) {
 		"only warned of":         {map[string]string{"policy.yaml": "signatures: warn\n", "keys.d/a.pem": key}, false, true},
 		"required":               {map[string]string{"keys.d/a.pem": key}, false, true},
 		"nobody looks":           {map[string]string{"policy.yaml": "signatures: off\n", "keys.d/a.pem": key}, false, false},
-		"older":                  {map[string]string{"policy.yaml": "signatures: warn\nsigned_from: 1.2.0\n", "keys.d/a.pem": key}, false, false},
 	} {
 		w := newWorld(t)
 		w.owner(tc.policy)

@@ -27,7 +27,7 @@ func (i *Installer) PolicyReport() (view.PolicyReport, error) {
 	}
 	r := view.PolicyReport{
 		Folder: i.Machine.Host.Paths.PolicyDir, File: p.File, Minimum: view.Known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
-		Releases: p.Releases, Signatures: p.Signatures, SignedFrom: view.Known(p.SignedFrom), Keys: []view.PolicyKey{},
+		Releases: p.Releases, Signatures: p.Signatures, Keys: []view.PolicyKey{}, Ignored: append([]string{}, p.Ignored...),
 		Versions:   []view.PolicyVersion{},
 		Remembered: c.Status.PolicySeen != nil,
 	}

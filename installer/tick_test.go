@@ -53,7 +53,7 @@ func TestWhatEndsTheSpacingOfAMirrorThatFails(t *testing.T) {
 		"a policy that was mended": {func(w *world) {
 			w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\n"})
 			w.tick()
-			w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\nsigned_from: 1.2.0\n"})
+			w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\nwithdrawn: [0.9.0]\n"})
 		}, true},
 		"a reboot":                      {func(w *world) { w.boot = "another" }, true},
 		"a person":                      {func(w *world) { w.Machine.Scheduled = false }, true},

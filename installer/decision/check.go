@@ -124,8 +124,9 @@ type Question struct {
 
 // Policy is what the policy of the host's owner says of the active version.
 type Policy struct {
-	Broken  error  // it cannot be relied on
-	Refused string // a rule against the active version, which stays nevertheless; empty: none
+	Broken  error    // it cannot be relied on
+	Gone    []string // rules that it had, and has not any more
+	Refused string   // a rule against the active version, which stays nevertheless; empty: none
 	// Target is why the policy refuses, as it is now, the release that it refused when that was
 	// recorded; empty if it does not any more, or nothing is recorded.
 	Target string

@@ -20,6 +20,7 @@ const (
 	PackageLeft     Type = "package_left"
 	VersionsLeft    Type = "versions_left"
 	Unsigned        Type = "unsigned"
+	RuleGone        Type = "rule_gone"
 )
 
 // notes are worth a line, and make no state.
@@ -42,6 +43,7 @@ func notes() []Check {
 		{VersionsLeft, Note, Idle, "old versions", "versions that nothing needs cannot be removed and take space", settled | active,
 			versionsLeft},
 		{Unsigned, Note, Idle, "policy", "the active version would be refused if the policy required signatures", active, unsigned},
+		{RuleGone, Note, Idle, "policy", "the policy of the host's owner had a rule that is gone", 0, ruleGone},
 	}
 }
 
@@ -170,6 +172,14 @@ func versionsLeft(h *facts, f *finder) error {
 func unsigned(h *facts, f *finder) error {
 	if why := h.Policy.Unsigned; why != "" {
 		f.found(nil, "if signatures were required, the active version would be refused: "+why)
+	}
+	return nil
+}
+
+func ruleGone(h *facts, f *finder) error {
+	if gone := h.Policy.Gone; len(gone) > 0 {
+		f.found(nil, fmt.Sprintf("policy.yaml had rules that are gone: %s; put them back, or run "+
+			"`teleport-update policy --forget` if they are no longer wanted", strings.Join(gone, ", ")))
 	}
 	return nil
 }

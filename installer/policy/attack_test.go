@@ -109,8 +109,8 @@ func TestAMirrorThatLiesBringsNothingOntoTheHost(t *testing.T) {
 	floor.Minimum, floor.Withdrawn = "17.2.0", []string{"17.3.0"}
 	listed := p
 	listed.Releases = map[string][]string{"17.3.0": {digestA}}
-	off, warn, old := listed, listed, listed
-	off.Signatures, warn.Signatures, old.SignedFrom = Off, Warn, "17.4.0"
+	off, warn := listed, listed
+	off.Signatures, warn.Signatures = Off, Warn
 	for name, tc := range map[string]struct {
 		m       *mirror
 		p       Policy
@@ -151,7 +151,6 @@ func TestAMirrorThatLiesBringsNothingOntoTheHost(t *testing.T) {
 		"an old version, well signed":                {&mirror{tarball: sound("17.1.9"), signature: signed(ours, sound("17.1.9"))}, floor, oss("17.1.9"), "below 17.2.0", "on purpose", "known to be vulnerable"},
 		"another tarball than the listed":            {&mirror{tarball: good}, off, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
 		"the same, if signatures are only warned of": {&mirror{tarball: good}, warn, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
-		"the same, from before signatures":           {&mirror{tarball: good}, old, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
 		"the same, well signed":                      {&mirror{tarball: good, signature: signed(ours, good)}, listed, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,8 +202,8 @@ func TestWhatThePolicyAllowsIsFetched(t *testing.T) {
 	good := sound("17.3.0")
 	vVersion := withVersion("v17.3.0\n")
 	ent := enterprise("17.3.0")
-	warn, off, old, listed, floor := p, p, p, p, p
-	warn.Signatures, off.Signatures, old.SignedFrom = Warn, Off, "17.4.0"
+	warn, off, listed, floor := p, p, p, p
+	warn.Signatures, off.Signatures = Warn, Off
 	listed.Minimum, listed.Releases = "18.0.0", map[string][]string{"17.3.0": {digestA, digestOf(string(good))}}
 	floor.Minimum = "17.3.0"
 	for name, tc := range map[string]struct {
@@ -223,7 +222,6 @@ func TestWhatThePolicyAllowsIsFetched(t *testing.T) {
 		"unsigned, and only warned of": {&mirror{tarball: good}, Verifier{Policy: warn}, oss("17.3.0"), false, ".sha256 .sig .gz"},
 		"mislabelled, and warned of":   {&mirror{tarball: ent, signature: text(sign(t, ours, string(ent)))}, Verifier{Policy: warn}, oss("17.3.0"), false, ".sha256 .sig .gz"},
 		"nobody looks":                 {&mirror{tarball: good}, Verifier{Policy: off}, oss("17.3.0"), false, ".sha256 .gz"},
-		"from before signatures":       {&mirror{tarball: good}, Verifier{Policy: old}, oss("17.3.0"), false, ".sha256 .gz"},
 		"listed by its digest":         {&mirror{tarball: good}, Verifier{Policy: listed}, oss("17.3.0"), false, ".sha256 .gz"},
 		"below the floor, by root":     {&mirror{tarball: good, signature: text(sign(t, ours, string(good)))}, Verifier{Policy: func() Policy { p := p; p.Minimum = "18.0.0"; return p }(), NoFloors: true}, oss("17.3.0"), true, ".sha256 .sig .gz"},
 		"what the host has already":    {&mirror{tarball: good}, Verifier{Policy: p, Has: digestOf(string(good))}, oss("17.3.0"), false, ".sha256 .gz"},
@@ -267,7 +265,6 @@ func TestAKeptVersionIsVerifiedByTheKeysOfToday(t *testing.T) {
 			return p
 		}, ""},
 		"the new key, and warn": {func() Policy { p := keysOf(t, other); p.Signatures = Warn; return p }, ""},
-		"older than signatures": {func() Policy { p := keysOf(t, other); p.SignedFrom = "18.0.0"; return p }, ""},
 	} {
 		err := tc.p().Kept(tree)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -21,7 +22,6 @@ type document struct {
 	Withdrawn  []string           `yaml:"withdrawn"`
 	Releases   map[string]digests `yaml:"releases"`
 	Signatures *string            `yaml:"signatures"`
-	SignedFrom *string            `yaml:"signed_from"`
 }
 
 // digests are one SHA-256, or a list of them: each edition and architecture has its own.
@@ -40,7 +40,10 @@ func (d *digests) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-var errEmpty = errors.New("it is empty; a power cut or a full disk may have left it so")
+var (
+	errEmpty  = errors.New("it is empty; a power cut or a full disk may have left it so")
+	errNoRule = errors.New("it has no rule; write one, or remove the file")
+)
 
 // Parse reads the text of a policy. What it says of signatures is nil if it says nothing;
 // the Policy has no keys yet.
@@ -54,18 +57,21 @@ func Parse(data []byte) (p Policy, signatures *Mode, err error) {
 	in.KnownFields(true)
 	err = in.Decode(&d)
 	if errors.Is(err, io.EOF) {
-		return Policy{}, nil, nil // nothing but comments
+		return Policy{}, nil, errNoRule // nothing but comments
 	}
 	if err != nil {
 		return Policy{}, nil, plain(err)
+	}
+	if err := withoutValue(data); err != nil {
+		return Policy{}, nil, err
+	}
+	if reflect.ValueOf(d).IsZero() {
+		return Policy{}, nil, errNoRule
 	}
 	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Policy{}, nil, errors.New("more than one document is in it")
 	}
 	if p.Minimum, err = optional("minimum", d.Minimum); err != nil {
-		return Policy{}, nil, err
-	}
-	if p.SignedFrom, err = optional("signed_from", d.SignedFrom); err != nil {
 		return Policy{}, nil, err
 	}
 	for _, text := range d.Withdrawn {
@@ -80,6 +86,31 @@ func Parse(data []byte) (p Policy, signatures *Mode, err error) {
 	}
 	signatures, err = parseMode(d.Signatures)
 	return p, signatures, err
+}
+
+// withoutValue returns an error if anything in the file is null: the decoder takes that for a
+// field that is missing.
+func withoutValue(data []byte) error {
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return plain(err)
+	}
+	if n := firstNull(&root); n != nil {
+		return fmt.Errorf("line %d: a field has no value; write one, or remove the field", n.Line)
+	}
+	return nil
+}
+
+func firstNull(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return n
+	}
+	for _, child := range n.Content {
+		if found := firstNull(child); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 func optional(field string, text *string) (string, error) {

@@ -5,30 +5,33 @@
 // # The file
 //
 // /etc/teleport-update/policy.yaml is root's alone to write, and read strictly: a field that is
-// not known, a value that is not of its kind, and an empty file are errors. Each field may be
-// missing.
+// not known, a value that is not of its kind, a field without a value, and a file without a
+// field are errors: a template that was filled in with nothing must not lift a rule. Each field
+// may be missing.
 //
 //	minimum: 17.2.0            # no version below it is switched to
 //	withdrawn: [17.3.1]        # nor one of these
 //	releases:                  # versions with the SHA-256 of their tarballs, one or a list:
 //	  17.1.4: 5f3a…            # accepted, whatever else is said here, and no other of 17.1.4
 //	signatures: require        # or warn, or off
-//	signed_from: 17.5.0        # releases below it need no signature
+//
+// Where signatures are required, releases is the only way for an unsigned tarball.
 //
 // Versions are ordered as semantic versions are, and compared without their build metadata.
 // Without the field signatures, they are required if there is a key, and else off.
 //
 // # Keys
 //
-// The files in /etc/teleport-update/keys.d hold public keys in PEM (see package
-// versions/signature), and are root's alone, too. Names that begin with a dot, and what editors
-// and package managers leave (~, .dpkg-*, .rpm*), are no keys.
+// The files NAME.pem in /etc/teleport-update/keys.d hold public keys in PEM (see package
+// versions/signature), and are root's alone, too. Files of other names are ignored and named:
+// a key that somebody put out of use as NAME.pem.bak must not be trusted.
 //
 // # What is remembered
 //
 // That a policy and keys were there is remembered in updates.yaml. If one is missing later, or
 // cannot be read, that is an error which stops changes of the version, and nothing else: the
-// agent goes on, and an open transaction is closed as if there were no policy.
+// agent goes on, and an open transaction is closed as if there were no policy. The names of the
+// rules in the file are remembered, too: that one is gone is said, and stops nothing.
 package policy
 
 import (
@@ -70,22 +73,49 @@ type Policy struct {
 	Withdrawn  []string
 	Releases   map[string][]string // by version, digests of tarballs
 	Signatures Mode
-	SignedFrom string
 	Keys       []signature.Key
 
-	File bool // there is a policy.yaml
-	off  bool // and it says that signatures are off
+	File    bool     // there is a policy.yaml
+	Ignored []string // files in keys.d that are not NAME.pem
+	off     bool     // policy.yaml says that signatures are off
 }
 
 // Seen is what updates.yaml remembers of a policy.
 type Seen struct {
-	Policy bool // there was a policy.yaml
-	Keys   bool // there were keys, and signatures were looked at
+	Policy bool     // there was a policy.yaml
+	Keys   bool     // there were keys, and signatures were looked at
+	Rules  []string // that policy.yaml had, by the names of their fields
 }
 
 // Seen is what there is to remember of a policy.
 func (p Policy) Seen() Seen {
-	return Seen{Policy: p.File, Keys: len(p.Keys) > 0 && p.Signatures != Off}
+	return Seen{Policy: p.File, Keys: len(p.Keys) > 0 && p.Signatures != Off, Rules: p.rules()}
+}
+
+// rules names the fields of policy.yaml without which more versions would be allowed. Without
+// the field signatures, the keys decide, so it is none of them.
+func (p Policy) rules() (names []string) {
+	if p.Minimum != "" {
+		names = append(names, string(BelowMinimum))
+	}
+	if len(p.Withdrawn) > 0 {
+		names = append(names, string(IsWithdrawn))
+	}
+	if len(p.Releases) > 0 {
+		names = append(names, string(OtherDigest))
+	}
+	return names
+}
+
+// Gone names the rules that were seen and that the policy does not have any more.
+func (p Policy) Gone(seen Seen) (names []string) {
+	has := p.rules()
+	for _, rule := range seen.Rules {
+		if !slices.Contains(has, rule) {
+			names = append(names, rule)
+		}
+	}
+	return names
 }
 
 // BrokenError is a policy that cannot be relied on: it is missing although it was there, or
@@ -118,7 +148,7 @@ func Remains(dir string) Policy {
 	if err == nil {
 		return p
 	}
-	if keys, err := loadKeys(filepath.Join(dir, keysName)); err == nil && len(keys) > 0 {
+	if keys, _, err := loadKeys(filepath.Join(dir, keysName)); err == nil && len(keys) > 0 {
 		return Policy{Keys: keys, Signatures: Require}
 	}
 	return Policy{Signatures: Off}
@@ -140,7 +170,8 @@ func load(dir string) (p Policy, err error) {
 		}
 		p.File = true
 	}
-	if p.Keys, err = loadKeys(filepath.Join(dir, keysName)); err != nil {
+	keysDir := filepath.Join(dir, keysName)
+	if p.Keys, p.Ignored, err = loadKeys(keysDir); err != nil {
 		return Policy{}, err
 	}
 	switch {
@@ -152,11 +183,28 @@ func load(dir string) (p Policy, err error) {
 	default:
 		p.Signatures = Off
 	}
-	if p.Signatures == Require && len(p.Keys) == 0 {
+	if len(p.Keys) > 0 {
+		return p, nil
+	}
+	if misnamed := p.misnamed(); len(misnamed) > 0 && !p.off {
+		return Policy{}, fmt.Errorf("%s holds no key: only files NAME.pem count, and there is %s; "+
+			"rename a public key to NAME.pem, and move anything else away", keysDir, strings.Join(misnamed, ", "))
+	}
+	if p.Signatures == Require {
 		return Policy{}, fmt.Errorf("%s requires signatures, and there is no key in %s; put the vendor's key there, as "+
-			"`teleport-update enable --release-key FILE` does, or have the file say `signatures: off`", fileName, filepath.Join(dir, keysName))
+			"`teleport-update enable --release-key FILE` does, or have the file say `signatures: off`", fileName, keysDir)
 	}
 	return p, nil
+}
+
+// misnamed are the ignored files that somebody may take for keys: hidden ones are of programs.
+func (p Policy) misnamed() (names []string) {
+	for _, name := range p.Ignored {
+		if !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // missing says what was there before and is not any more.
@@ -171,51 +219,51 @@ func (p Policy) missing(dir string, seen Seen) error {
 	return nil
 }
 
-// loadKeys reads all keys of a folder, sorted by their names. Without the folder there are none.
-func loadKeys(dir string) ([]signature.Key, error) {
+// loadKeys reads the keys of a folder, sorted by the names of their files, and names the files
+// that are ignored. Without the folder there are none.
+func loadKeys(dir string) (keys []signature.Key, ignored []string, err error) {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a folder", dir)
+		return nil, nil, fmt.Errorf("%s is not a folder", dir)
 	}
 	if open := trust.Path(dir); open != nil {
-		return nil, fmt.Errorf("%w; give %s to root alone", open, dir)
+		return nil, nil, fmt.Errorf("%w; give %s to root alone", open, dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isLeftover(e.Name()) })
 	if len(entries) > maxKeys {
-		return nil, fmt.Errorf("%s holds more than %d files", dir, maxKeys)
+		return nil, nil, fmt.Errorf("%s holds more than %d files", dir, maxKeys)
 	}
-	var keys []signature.Key
 	for _, e := range entries {
+		if !isKeyFile(e.Name()) {
+			ignored = append(ignored, e.Name())
+			continue
+		}
 		data, err := regular.Read(filepath.Join(dir, e.Name()), signature.MaxKeys, regular.NoLink|regular.Sealed)
 		if err != nil {
-			return nil, fmt.Errorf("read a key: %w", err)
+			return nil, nil, fmt.Errorf("read a key: %w", err)
 		}
 		found, err := signature.ParseKeys(filepath.Join(dir, e.Name()), data)
 		if err != nil {
-			return nil, fmt.Errorf("read a key: %w", err)
+			return nil, nil, fmt.Errorf("read a key: %w", err)
 		}
 		keys = append(keys, found...)
 	}
-	return keys, nil
+	return keys, ignored, nil
 }
 
-// isLeftover reports whether a name is what an editor or a package manager leaves.
-func isLeftover(name string) bool {
-	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
-		return true
-	}
-	_, kind, _ := strings.Cut(filepath.Ext(name), ".")
-	return strings.HasPrefix(kind, "dpkg-") || strings.HasPrefix(kind, "rpm")
+// isKeyFile reports whether a name is NAME.pem: what editors and package managers leave, and
+// what an administrator puts out of use, has another ending or begins with a dot.
+func isKeyFile(name string) bool {
+	return strings.HasSuffix(name, ".pem") && !strings.HasPrefix(name, ".")
 }
 
 // digestsOf are the tarballs of a version that the owner listed.
@@ -237,7 +285,7 @@ func (p Policy) Digest() string {
 		return ""
 	}
 	rules := sha256.New()
-	fmt.Fprintf(rules, "%q %q %q %q %q", p.Minimum, p.Withdrawn, p.Releases, p.Signatures, p.SignedFrom)
+	fmt.Fprintf(rules, "%q %q %q %q", p.Minimum, p.Withdrawn, p.Releases, p.Signatures)
 	for _, k := range p.Keys {
 		fmt.Fprintf(rules, " %s", k.ID())
 	}
@@ -257,8 +305,5 @@ func (p Policy) String() string {
 		rules = append(rules, fmt.Sprintf("%d releases listed by digest", len(p.Releases)))
 	}
 	rules = append(rules, fmt.Sprintf("signatures %s, %d keys", p.Signatures, len(p.Keys)))
-	if p.SignedFrom != "" {
-		rules = append(rules, "signed from "+p.SignedFrom)
-	}
 	return strings.Join(rules, "; ")
 }

@@ -69,17 +69,29 @@ var (
 
 func TestAPolicyIsReadStrictly(t *testing.T) {
 	for text, want := range map[string]string{ // part of the error; empty: it is read
-		"minimum: 17.2.0\nwithdrawn: [17.3.1, v17.3.2]\nsignatures: warn\nsigned_from: 17.5.0\n": "",
-		"releases: {17.1.4: " + digestA + "}\n":                                                  "",
-		"releases: {17.1.4: [" + digestA + ", " + strings.ToUpper(digestB) + "]}\n":              "",
-		"# only a comment\n":                    "",
+		"minimum: 17.2.0\nwithdrawn: [17.3.1, v17.3.2]\nsignatures: warn\n":         "",
+		"releases: {17.1.4: " + digestA + "}\n":                                     "",
+		"releases: {17.1.4: [" + digestA + ", " + strings.ToUpper(digestB) + "]}\n": "",
+		"# only a comment\n":                    "it has no rule",
 		"":                                      "it is empty",
 		"\x00\x00\x00\n":                        "it is empty",
 		"\xef\xbb\xbf":                          "it is empty",
 		"\xff\xfe\r\x00\n\x00":                  "it is empty",
 		"\xef\xbb\xbfminimum: 17.2.0\r\n":       "",
-		"{}":                                    "",
-		"minimum:":                              "", // as if it were not there
+		"{}":                                    "it has no rule",
+		"{} # minimum: 17.2.0":                  "it has no rule",
+		"---\n":                                 "a field has no value",
+		"null":                                  "line 1: a field has no value",
+		"signatures: off\nminimum:":             "line 2: a field has no value",
+		"minimum: ~":                            "line 1: a field has no value",
+		"withdrawn: null":                       "line 1: a field has no value",
+		"withdrawn: [17.3.1, ]":                 "",
+		"withdrawn: [17.3.1, ~]":                "line 1: a field has no value",
+		"releases:\nsignatures: off":            "line 1: a field has no value",
+		"signatures: !!null off":                "cannot decode",
+		"<<: {minimum: }\nsignatures: off":      "line 1: a field has no value",
+		"<<: {}":                                "it has no rule",
+		"withdrawn: []":                         "",
 		"minimum: ''":                           "minimum: the version is empty",
 		"minimum: 17.2":                         `minimum: version "17.2" is not a semantic version`,
 		"minimum: 17":                           "is not a semantic version",
@@ -93,13 +105,13 @@ func TestAPolicyIsReadStrictly(t *testing.T) {
 		"withdrawn: [17.3]":                     "withdrawn:",
 		"releases: {17.1.4: abc}":               `"abc", of version 17.1.4, is not a SHA-256`,
 		"releases: {17.1.4: []}":                "version 17.1.4 has no SHA-256",
-		"releases: {17.1.4: null}":              "version 17.1.4 has no SHA-256",
+		"releases: {17.1.4: null}":              "line 1: a field has no value",
 		"releases: {new: " + digestA + "}":      "releases: version \"new\"",
 		"releases: [" + digestA + "]":           "line 1",
 		"signatures: on":                        `signatures: "on" is none of require, warn, off`,
 		"signatures: Require":                   "is none of",
 		"signatures: ''":                        "is none of",
-		"signed_from: now":                      "signed_from:",
+		"signed_from: 17.5.0":                   "field signed_from not found",
 		"just words":                            "line 1",
 		"\tminimum: 17.2.0":                     "cannot start any token",
 	} {
@@ -123,15 +135,18 @@ func TestSignaturesAreRequiredFromTheFirstKeyOn(t *testing.T) {
 	}{
 		"nothing":                  {nil, Seen{}, Off, ""},
 		"a key":                    {map[string]string{"keys.d/a.pem": key}, Seen{}, Require, ""},
-		"a key of any name":        {map[string]string{"keys.d/primary": key}, Seen{}, Require, ""},
+		"a key of another name":    {map[string]string{"keys.d/primary": key}, Seen{}, "", "only files NAME.pem count, and there is primary"},
+		"a key put out of use":     {map[string]string{"keys.d/a.pem": key, "keys.d/b.pem.disabled": "x", "keys.d/README": "see the wiki"}, Seen{}, Require, ""},
+		"the key put out of use":   {map[string]string{"keys.d/a.pem.bak": key}, Seen{}, "", "only files NAME.pem count, and there is a.pem.bak"},
+		"the same, and off":        {map[string]string{"keys.d/a.pem.bak": key, "policy.yaml": "signatures: off\n"}, Seen{}, Off, ""},
 		"a key, and warn":          {map[string]string{"keys.d/a.pem": key, "policy.yaml": "signatures: warn\n"}, Seen{}, Warn, ""},
 		"a key, and off":           {map[string]string{"keys.d/a.pem": key, "policy.yaml": "signatures: off\n"}, Seen{}, Off, ""},
 		"a key, and a floor":       {map[string]string{"keys.d/a.pem": key, "policy.yaml": "minimum: 1.0.0\n"}, Seen{}, Require, ""},
 		"a floor alone":            {map[string]string{"policy.yaml": "minimum: 1.0.0\n"}, Seen{}, Off, ""},
-		"leftovers":                {map[string]string{"keys.d/a.pem~": "x", "keys.d/.a.pem.swp": "x", "keys.d/a.pem.dpkg-old": "x", "keys.d/a.pem.rpmsave": "x"}, Seen{}, Off, ""},
+		"hidden files":             {map[string]string{"keys.d/.a.pem": key, "keys.d/.a.pem.swp": "x"}, Seen{}, Off, ""},
+		"leftovers":                {map[string]string{"keys.d/a.pem~": "x", "keys.d/a.pem.dpkg-old": "x"}, Seen{}, "", "there is a.pem.dpkg-old, a.pem~"},
 		"require without a key":    {map[string]string{"policy.yaml": "signatures: require\n"}, Seen{}, "", "there is no key"},
-		"a key that is none":       {map[string]string{"keys.d/a.pem": "none"}, Seen{}, "", "no PEM block"},
-		"a key and a stranger":     {map[string]string{"keys.d/a.pem": key, "keys.d/README": "see the wiki"}, Seen{}, "", "README"},
+		"a key that is none":       {map[string]string{"keys.d/a.pem": "none"}, Seen{}, "", "no public key"},
 		"a policy that is gone":    {map[string]string{"keys.d/a.pem": key}, Seen{Policy: true}, "", "it is gone"},
 		"keys that are gone":       {map[string]string{"policy.yaml": "minimum: 1.0.0\n"}, Seen{Policy: true, Keys: true}, "", "they are gone"},
 		"keys that are not needed": {map[string]string{"policy.yaml": "signatures: off\n"}, Seen{Policy: true, Keys: true}, Off, ""},
@@ -231,12 +246,12 @@ func TestWhatRemainsOfAPolicyThatCannotBeReliedOn(t *testing.T) {
 		keys  int
 	}{
 		"nothing":                     {nil, Off, 0},
-		"the keys":                    {map[string]string{"keys.d/a": key}, Require, 1},
-		"the keys, and a broken file": {map[string]string{"keys.d/a": key, "policy.yaml": "minimum: newest"}, Require, 1},
+		"the keys":                    {map[string]string{"keys.d/a.pem": key}, Require, 1},
+		"the keys, and a broken file": {map[string]string{"keys.d/a.pem": key, "policy.yaml": "minimum: newest"}, Require, 1},
 		"a broken file":               {map[string]string{"policy.yaml": "minimum: newest"}, Off, 0},
 		"the file":                    {map[string]string{"policy.yaml": "minimum: 1.0.0"}, Off, 0},
 		"required, and no keys":       {map[string]string{"policy.yaml": "signatures: require"}, Off, 0},
-		"a broken key":                {map[string]string{"keys.d/a": "none", "policy.yaml": "signatures: warn"}, Off, 0},
+		"a broken key":                {map[string]string{"keys.d/a.pem": "none", "policy.yaml": "signatures: warn"}, Off, 0},
 	} {
 		if p := Remains(folder(t, tc.files)); p.Signatures != tc.want || len(p.Keys) != tc.keys {
 			t.Errorf("%s: signatures %s, %d keys; want %s, %d", name, p.Signatures, len(p.Keys), tc.want, tc.keys)
@@ -250,9 +265,9 @@ func TestEachRuleIsInTheDigestOfAPolicy(t *testing.T) {
 	_, other := newKey(t)
 	known := map[string]int{}
 	for n, files := range []map[string]string{
-		nil, {"policy.yaml": "{}"}, {"policy.yaml": "minimum: 1.0.0"}, {"policy.yaml": "signed_from: 1.0.0"}, {"policy.yaml": "withdrawn: [1.0.0]"},
+		nil, {"policy.yaml": "signatures: off"}, {"policy.yaml": "minimum: 1.0.0"}, {"policy.yaml": "withdrawn: [1.0.0]"},
 		{"policy.yaml": "releases: {1.0.0: " + digestA + "}"}, {"policy.yaml": "releases: {1.0.0: " + digestB + "}"},
-		{"keys.d/a": key}, {"keys.d/a": other}, {"keys.d/a": key, "policy.yaml": "signatures: warn"},
+		{"keys.d/a.pem": key}, {"keys.d/a.pem": other}, {"keys.d/a.pem": key, "policy.yaml": "signatures: warn"},
 	} {
 		p, err := Load(folder(t, files), Seen{})
 		must(t, err)
@@ -274,7 +289,6 @@ func TestTheMinimumIsWrittenBesideWhatIsThere(t *testing.T) {
 		"# ours\nminimum: 16.0.0 # old\nwithdrawn: [17.3.1]\n": "# ours\nminimum: 17.2.0\nwithdrawn: [17.3.1]\n",
 		"# ours\nsignatures: off\n":                            "# ours\nsignatures: off\nminimum: 17.2.0\n",
 		"minimum: 17.2.0 # same\n":                             "minimum: 17.2.0 # same\n",
-		"\xff\xfe#\x00\r\x00\n\x00":                            "#\r\nminimum: 17.2.0\n",
 	} {
 		files := map[string]string{"policy.yaml": before}
 		if before == "-" {
@@ -295,10 +309,12 @@ func TestTheMinimumIsWrittenBesideWhatIsThere(t *testing.T) {
 			t.Errorf("%q became %q; want %q", before, got, want)
 		}
 	}
-	dir := folder(t, map[string]string{"policy.yaml": "broken: yes\n"})
-	if err := SetMinimum(dir, "17.2.0"); err == nil {
-		t.Error("a policy that cannot be read was written over")
+	for _, broken := range []string{"broken: yes\n", "", "# no rule\n", "minimum:\n"} {
+		if err := SetMinimum(folder(t, map[string]string{"policy.yaml": broken}), "17.2.0"); err == nil {
+			t.Errorf("a policy that cannot be read was written over: %q", broken)
+		}
 	}
+	dir := folder(t, nil)
 	for _, v := range []string{"", "17", "../x"} {
 		if err := SetMinimum(dir, v); err == nil {
 			t.Errorf("%q is taken for a version", v)
@@ -308,9 +324,10 @@ func TestTheMinimumIsWrittenBesideWhatIsThere(t *testing.T) {
 
 func TestKeysAreCopiedAllOrNone(t *testing.T) {
 	_, key := newKey(t)
-	from := folder(t, map[string]string{"a.pem": key, "b.pem": key, "bad.pem": "none", ".hidden": key})
+	_, other := newKey(t)
+	from := folder(t, map[string]string{"a.pem": key, "b.pem": key, "bad.pem": "none", ".hidden.pem": key, "a.pub": key, "other/a.pem": other, "same/a.pem": key})
 	dir := filepath.Join(folder(t, nil), "etc")
-	for _, bad := range []string{"bad.pem", ".hidden", "missing"} {
+	for _, bad := range []string{"bad.pem", ".hidden.pem", "a.pub", "other/a.pem", "missing"} {
 		if err := AddKeys(dir, []string{from + "/a.pem", from + "/" + bad}); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
@@ -318,7 +335,10 @@ func TestKeysAreCopiedAllOrNone(t *testing.T) {
 			t.Errorf("%s: written are %v", bad, left)
 		}
 	}
-	must(t, AddKeys(dir, []string{from + "/a.pem", from + "/b.pem"}))
+	must(t, AddKeys(dir, []string{from + "/a.pem", from + "/b.pem", from + "/same/a.pem"}))
+	if err := AddKeys(dir, []string{from + "/other/a.pem"}); err == nil || !strings.Contains(err.Error(), "two keys of this file name") {
+		t.Errorf("a key that would replace another: %v", err)
+	}
 	if p, err := Load(dir, Seen{}); err != nil || len(p.Keys) != 2 || p.Signatures != Require {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -326,7 +346,7 @@ func TestKeysAreCopiedAllOrNone(t *testing.T) {
 
 // FuzzParse: what is read is a policy with clean versions and digests; and no panic.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"minimum: 17.2.0\n", "releases: {17.1.4: " + digestA + "}", "withdrawn: [1.2.3]\nsignatures: warn", "a: &a [*a]", "{}", "signed_from: 1.0.0"} {
+	for _, seed := range []string{"minimum: 17.2.0\n", "releases: {17.1.4: " + digestA + "}", "withdrawn: [1.2.3]\nsignatures: warn", "a: &a [*a]", "{}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -334,7 +354,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, v := range append([]string{p.Minimum, p.SignedFrom}, p.Withdrawn...) {
+		for _, v := range append([]string{p.Minimum}, p.Withdrawn...) {
 			if clean, err := version.Parse(v); v != "" && (err != nil || clean != v) {
 				t.Errorf("%q was taken for a version", v)
 			}

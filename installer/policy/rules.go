@@ -94,8 +94,3 @@ func (p Policy) listing(r version.Release, digest string) (listed bool, _ *Refus
 	}
 	return len(digests) > 0 && digest != "", nil
 }
-
-// unsigned reports whether a release needs no signature, for it is older than signatures are.
-func (p Policy) unsigned(r version.Release) bool {
-	return p.SignedFrom != "" && version.Compare(r.Version, p.SignedFrom) < 0
-}

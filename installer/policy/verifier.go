@@ -60,9 +60,6 @@ func (v *Verifier) verify(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, 
 	if p.Signatures == Off {
 		return fetch.Proof{}, nil, nil
 	}
-	if p.unsigned(t.Release) {
-		return fetch.Proof{By: fileName + ", signed_from"}, nil, nil
-	}
 	file, err := sibling(signature.Suffix, signature.MaxFile)
 	switch oversized, tooLong := errors.AsType[*fetch.OversizedError](err); {
 	case errors.Is(err, fetch.ErrNotFound):
@@ -143,7 +140,7 @@ func (p Policy) Kept(t versions.Tree) error {
 	if refusal != nil {
 		return refusal
 	}
-	if listed || p.Signatures != Require || p.unsigned(t.Release) {
+	if listed || p.Signatures != Require {
 		return nil
 	}
 	file, err := t.Signature()
@@ -165,7 +162,7 @@ func (p Policy) Kept(t versions.Tree) error {
 func noSignature(t fetch.Tarball) *Refusal {
 	return refuse(BadSignature, t.Release, "there is no signature %s%s; the mirror may not carry signatures, or the release is from before "+
 		"there were any, or somebody offers a tarball that the vendor did not sign; fill the mirror with `teleport-find mirror`, "+
-		"or list the release in policy.yaml (releases:, signed_from:)", t.Name, signature.Suffix)
+		"or list the release in policy.yaml by its digest (releases:)", t.Name, signature.Suffix)
 }
 
 func badForm(t fetch.Tarball, what string) *Refusal {

@@ -56,9 +56,6 @@ func withMinimum(text []byte, minimum string) ([]byte, error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, plain(err)
 	}
-	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
-		return append(bytes.TrimRight(text, "\n"), []byte("\nminimum: "+minimum+"\n")...), nil // nothing but comments
-	}
 	fields := document.Content[0]
 	value := &yaml.Node{Kind: yaml.ScalarNode, Value: minimum}
 	for n := 0; n+1 < len(fields.Content); n += 2 {
@@ -86,6 +83,7 @@ func encode(document *yaml.Node) ([]byte, error) {
 // AddKeys copies files of public keys into keys.d in a folder, each under its own name. All of
 // them are read before the first is written.
 func AddKeys(dir string, files []string) error {
+	to := filepath.Join(dir, keysName)
 	keys := make(map[string][]byte)
 	for _, file := range files {
 		data, err := regular.Read(file, signature.MaxKeys, 0)
@@ -96,12 +94,21 @@ func AddKeys(dir string, files []string) error {
 			return err
 		}
 		name := filepath.Base(file)
-		if isLeftover(name) {
-			return fmt.Errorf("%s: a key of this name would be overlooked; give the file another name", file)
+		if !isKeyFile(name) {
+			return fmt.Errorf("%s: a key of this name would be ignored; give the file a name that ends in .pem", file)
+		}
+		other, err := regular.Read(filepath.Join(to, name), signature.MaxKeys, 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if twice := keys[name]; twice != nil {
+			other = twice
+		}
+		if other != nil && !bytes.Equal(other, data) {
+			return fmt.Errorf("%s: %s would have two keys of this file name; give one of them another name", file, to)
 		}
 		keys[name] = data
 	}
-	to := filepath.Join(dir, keysName)
 	if err := makeFolder(to); err != nil {
 		return err
 	}

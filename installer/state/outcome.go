@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"teleport-update/find/want"
@@ -174,22 +175,29 @@ type Left struct {
 
 // PolicySeen says what there was of the policy of the host's owner.
 type PolicySeen struct {
-	File    bool    `yaml:"file,omitempty"` // policy.yaml
-	Keys    bool    `yaml:"keys,omitempty"` // by which signatures were looked at
-	Unknown unknown `yaml:",inline"`
+	File    bool     `yaml:"file,omitempty"` // policy.yaml
+	Keys    bool     `yaml:"keys,omitempty"` // by which signatures were looked at
+	Rules   []string `yaml:"rules,omitempty"`
+	Unknown unknown  `yaml:",inline"`
 }
 
 // SeePolicy notes what there is of a policy beside what there was, and reports whether that is
 // news.
-func (s *Status) SeePolicy(file, keys bool) (news bool) {
+func (s *Status) SeePolicy(file, keys bool, rules []string) (news bool) {
 	seen := PolicySeen{}
 	if s.PolicySeen != nil {
 		seen = *s.PolicySeen
 	}
-	if (seen.File || !file) && (seen.Keys || !keys) {
+	all := slices.Clone(seen.Rules)
+	for _, rule := range rules {
+		if !slices.Contains(all, rule) {
+			all = append(all, rule)
+		}
+	}
+	if (seen.File || !file) && (seen.Keys || !keys) && len(all) == len(seen.Rules) {
 		return false
 	}
-	seen.File, seen.Keys = seen.File || file, seen.Keys || keys
+	seen.File, seen.Keys, seen.Rules = seen.File || file, seen.Keys || keys, all
 	s.PolicySeen = &seen
 	return true
 }

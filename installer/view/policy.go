@@ -19,8 +19,8 @@ type PolicyReport struct {
 	Withdrawn  []string            `json:"withdrawn"`
 	Releases   map[string][]string `json:"releases"`
 	Signatures policy.Mode         `json:"signatures"`
-	SignedFrom *string             `json:"signed_from"`
 	Keys       []PolicyKey         `json:"keys"`
+	Ignored    []string            `json:"ignored"`    // files in keys.d that are not NAME.pem
 	Remembered bool                `json:"remembered"` // if it is gone later, that is an error
 	Versions   []PolicyVersion     `json:"versions"`
 }
@@ -48,13 +48,12 @@ func (r PolicyReport) Text(w io.Writer) {
 	for _, v := range slices.Sorted(maps.Keys(r.Releases)) {
 		line("Listed", v+" "+strings.Join(r.Releases[v], ", "))
 	}
-	signatures := string(r.Signatures)
-	if r.SignedFrom != nil {
-		signatures += ", of releases from " + *r.SignedFrom + " on"
-	}
-	line("Signatures", signatures)
+	line("Signatures", string(r.Signatures))
 	for _, k := range r.Keys {
 		line("Key", k.File+" "+k.SHA256)
+	}
+	if len(r.Ignored) > 0 {
+		line("Ignored", strings.Join(r.Ignored, ", ")+": only files NAME.pem are keys")
 	}
 	for _, v := range r.Versions {
 		text := v.Version + " (" + v.Edition + ")"

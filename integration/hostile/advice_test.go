@@ -182,7 +182,7 @@ func advisedCases() []advised {
 	lists := regexp.MustCompile(`sha256 ([0-9a-f]{64})`)
 	const forget = "`teleport-update policy --forget`"
 	const lower, take = "lower minimum: in policy.yaml", "take this one out of withdrawn: in policy.yaml"
-	const list = "list the release in policy.yaml (releases:, signed_from:)"
+	const list = "list the release in policy.yaml by its digest (releases:)"
 	return []advised{
 		{name: "policy.yaml is gone, and forgotten", rules: policy("minimum: 1.0.0\n"), before: seen("policy.yaml"),
 			command: update, says: forget, follow: types("--forget"), becomes: "1.1.0"},
@@ -221,8 +221,6 @@ func advisedCases() []advised {
 			}},
 		{name: "an unsigned release is listed by its digest", rules: with(key, "minimum: 1.0.0\n"), serves: unsigned,
 			command: update, says: list, follow: edits("releases: {1.1.0: " + digestOf(good) + "}\n"), becomes: "1.1.0"},
-		{name: "an unsigned release is from before signatures", rules: with(key, "minimum: 1.0.0\n"), serves: unsigned,
-			command: update, says: list, follow: edits("minimum: 1.0.0\nsigned_from: 1.2.0\n"), becomes: "1.1.0"},
 		{name: "the digest that the error names is listed, too", rules: policy("releases: {1.1.0: " + strings.Repeat("a", 64) + "}\n"),
 			command: update, says: "add it to releases: if it is right", becomes: "1.1.0",
 			follow: func(w *world, text string) []string {

@@ -13,7 +13,8 @@
 //
 // # Keys
 //
-// Public keys are PEM files (PUBLIC KEY, one or more in a file). Any of them may have signed,
+// Public keys are PEM files (PUBLIC KEY, one or more in a file; text around the blocks is a
+// comment). Any of them may have signed,
 // so that a key is rotated by adding the new one, signing with it, and removing the old one.
 //
 // # What a signature does not say
@@ -77,19 +78,21 @@ func ParseKeys(name string, data []byte) ([]Key, error) {
 		return nil, fmt.Errorf("%s is no file of keys: it has more than %d bytes", name, MaxKeys)
 	}
 	var keys []Key
-	for rest := plaintext.UTF8(data); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			if len(bytes.TrimSpace(rest)) > 0 {
-				return nil, fmt.Errorf("%s holds something that is no PEM block: %.40q", name, bytes.TrimSpace(rest))
-			}
-			break
+	text := plaintext.UTF8(data)
+	begun := bytes.Count(text, []byte("-----BEGIN ")) // the decoder skips damaged blocks
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		begun--
+		if block.Type == "EC PARAMETERS" { // the name of the curve, which openssl ecparam writes before a key
+			continue
 		}
 		key, err := parseKey(block)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		keys = append(keys, Key{Name: name, key: key})
+	}
+	if begun != 0 {
+		return nil, fmt.Errorf("%s holds a damaged PEM block", name)
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%s holds no public key in PEM", name)

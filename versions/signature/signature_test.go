@@ -154,9 +154,13 @@ func TestOnlyPublicKeysThatSignReleasesAreTaken(t *testing.T) {
 		"a certificate":          {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), "not a PUBLIC KEY"},
 		"a damaged key":          {pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")}), "damaged"},
 		"a key and a stranger":   {append(append([]byte{}, good...), public(t, &other.PublicKey)...), "P-256"},
-		"a key and a torso":      {append(append([]byte{}, good...), good[:60]...), "no PEM block"},
+		"a key and a torso":      {append(append([]byte{}, good...), good[:60]...), "damaged PEM block"},
+		"a torso and a key":      {append(append([]byte{}, good[:60]...), append([]byte("\n"), good...)...), "damaged PEM block"},
+		"a comment above":        {append([]byte("# of the release team\n"), good...), ""},
+		"a comment below":        {append(append([]byte{}, good...), "# of the release team, until 2030\n"...), ""},
+		"a comment between":      {append(append(append([]byte{}, good...), "the backup:\n"...), good...), ""},
 		"far too long":           {[]byte(strings.Repeat(string(good), 1000)), "more than"},
-		"text":                   {[]byte("see the wiki"), "no PEM block"},
+		"text":                   {[]byte("see the wiki"), "no public key"},
 	} {
 		keys, err := ParseKeys("key.pem", tc.file)
 		if tc.want == "" && (err != nil || len(keys) == 0) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
@@ -190,6 +194,18 @@ func TestASignatureByOpensslIsTaken(t *testing.T) {
 	must(t, err)
 	if _, err := Verify(keys, digestOf("tarball"), read("tarball.sig")); err != nil {
 		t.Error(err)
+	}
+	// A key that openssl writes with the curve's name before it is private all the same, and a public key below one is taken.
+	for _, script := range []string{"openssl ecparam -name prime256v1 -genkey -out both.pem", "openssl ecparam -name prime256v1 -out named.pem; cat key.pub >> named.pem"} {
+		cmd := exec.Command("sh", "-ec", script)
+		cmd.Dir = dir
+		must(t, cmd.Run())
+	}
+	if _, err := ParseKeys("both.pem", read("both.pem")); err == nil || !strings.Contains(err.Error(), "it holds a private key") {
+		t.Errorf("curve and private key: %v", err)
+	}
+	if keys, err := ParseKeys("named.pem", read("named.pem")); err != nil || len(keys) != 1 {
+		t.Errorf("curve and public key: %d keys, %v", len(keys), err)
 	}
 	if id := strings.TrimSpace(string(read("id"))); keys[0].ID() != id {
 		t.Errorf("the key's id is %s; openssl says %s", keys[0].ID(), id)
