@@ -26,6 +26,9 @@ func getCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if len(words) == 1 {
+				words[0] = singular(words[0])
+			}
 			if len(words) > 1 || len(words) == 1 && !knownKind(words[0]) {
 				return usageErrorf("get takes one of %s (%s/GROUP; %s, or one of them by /SERVER; %s, or one by /NAME), got %q",
 					strings.ReplaceAll(kinds, "|", ", "), rollout.KindPlan, rollout.KindReport, rollout.KindNotify, words)
@@ -105,6 +108,16 @@ func knownKind(word string) bool {
 		return named // one of a group
 	}
 	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && (!named || several(kind))
+}
+
+// singular is a kind as this program spells it: "tctl get" takes plurals too.
+func singular(word string) string {
+	for _, kind := range slices.Concat(rollout.Kinds, rollout.SystemKinds) {
+		if rest, ok := strings.CutPrefix(word, kind+"s"); ok && (rest == "" || rest[0] == '/') {
+			return kind + rest
+		}
+	}
+	return word
 }
 
 // several reports whether there may be several resources of the kind, each with a name: without a name, all

@@ -101,14 +101,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// spelled turns what people try first into the words of this program: "--version", "help"
-// and "help COMMAND".
+// spelled turns what people try first into the words of this program: "--version", "help",
+// "help COMMAND" and tctl's "autoupdate COMMAND".
 func spelled(args []string) []string {
 	switch {
 	case len(args) == 2 && args[1] == "--version":
 		return []string{args[0], "version"}
 	case len(args) > 1 && args[1] == "help":
 		return append(append([]string{args[0]}, args[2:]...), "--help")
+	case len(args) > 1 && args[1] == "autoupdate":
+		if words, ok := fromTctl(args[2:]); ok {
+			return append(args[:1:1], words...)
+		}
 	}
 	return args
 }

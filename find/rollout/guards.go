@@ -71,7 +71,7 @@ func (s *step) hourOver() bool {
 
 // pick draws the canaries that the group would start with.
 func (s *step) pick() []Canary {
-	if s.g.CanaryCount > 0 && s.picked == nil && s.n.Eligible != nil {
+	if s.g.ConfigCanaryCount > 0 && s.picked == nil && s.n.Eligible != nil {
 		s.picked = drawCanaries(s.r, s.g, s.n.Eligible(), s.n.Look, s.beginning())
 	}
 	return s.picked

@@ -67,7 +67,7 @@ func draw(hosts []HostID, key [32]byte) []drawn {
 func drawCanaries(r *Rollout, g *GroupStatus, hosts []HostID, look func(HostID) (Host, bool), start time.Time) []Canary {
 	var picked []Canary
 	for _, d := range draw(hosts, drawKey(r, g.Name, start)) {
-		if len(picked) == g.CanaryCount {
+		if len(picked) == g.ConfigCanaryCount {
 			break
 		}
 		h, known := look(d.id)

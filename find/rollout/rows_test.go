@@ -145,6 +145,9 @@ func TestRowsOfTheStateTable(t *testing.T) {
 			if names := w.canaryNames("a"); len(names) != 2 || slices.Contains(names, "a-2") || w.group("a").InitialCount != 3 {
 				t.Errorf("canaries %q of %+v", names, w.group("a"))
 			}
+			if g := w.group("a"); g.CanaryCount != 2 || g.ConfigCanaryCount != 5 {
+				t.Errorf("canary_count is %d, and %d is configured; want the number that was picked", g.CanaryCount, g.ConfigCanaryCount)
+			}
 			w = in(regular("{name: a, " + everyDay + ", canary_count: 5}"))
 			w.add("a", 3, "17.2.1")
 			w.fleet.named("a-2").Version = "17.2.0"

@@ -83,6 +83,7 @@ type GroupStatus struct {
 	SilentCount    int `json:"silent_count" yaml:"silent_count"`
 	UnhealthyCount int `json:"unhealthy_count" yaml:"unhealthy_count"`
 
+	// CanaryCount is how many hosts were picked as canaries; see ConfigCanaryCount.
 	CanaryCount int            `json:"canary_count" yaml:"canary_count"`
 	Canaries    []Canary       `json:"canaries,omitempty" yaml:"canaries,omitempty"`
 	Plan        *PlanReference `json:"plan,omitempty" yaml:"plan,omitempty"`
@@ -91,6 +92,7 @@ type GroupStatus struct {
 	ConfigDays           []Day    `json:"config_days,omitempty" yaml:"config_days,omitempty,flow"`
 	ConfigStartHour      int      `json:"config_start_hour" yaml:"config_start_hour"`
 	ConfigWaitHours      int      `json:"config_wait_hours,omitempty" yaml:"config_wait_hours,omitempty"`
+	ConfigCanaryCount    int      `json:"config_canary_count,omitempty" yaml:"config_canary_count,omitempty"`
 	ConfigJitterSeconds  *int     `json:"config_jitter_seconds,omitempty" yaml:"config_jitter_seconds,omitempty"`
 	ConfigTimeoutSeconds *int     `json:"config_timeout_seconds,omitempty" yaml:"config_timeout_seconds,omitempty"`
 	ConfigFailureSeconds *int     `json:"config_failure_seconds,omitempty" yaml:"config_failure_seconds,omitempty"`
@@ -175,7 +177,7 @@ func (r *Rollout) copyConfig(agents ConfigAgents, now time.Time) {
 	}
 	for _, g := range groups {
 		r.Status.Groups = append(r.Status.Groups, GroupStatus{
-			Name: g.Name, State: Unstarted, LastUpdateTime: now, LastUpdateReason: NewVersionSet, CanaryCount: g.CanaryCount,
+			Name: g.Name, State: Unstarted, LastUpdateTime: now, LastUpdateReason: NewVersionSet, ConfigCanaryCount: g.CanaryCount,
 			ConfigDays: g.Days, ConfigStartHour: *g.StartHour, ConfigWaitHours: g.WaitHours, ConfigJitterSeconds: g.JitterSeconds,
 			ConfigTimeoutSeconds: g.TimeoutSeconds, ConfigFailureSeconds: g.FailureSeconds, ConfigMaxInFlight: g.MaxInFlight,
 			ConfigMaxTimeout: g.MaxTimeoutBeforeHalt, ConfigMaxFailed: g.MaxFailedBeforeHalt, ConfigRequires: g.Requires,
@@ -252,7 +254,7 @@ func (r *Rollout) groups() []Group {
 
 func (g *GroupStatus) config() Group {
 	return Group{
-		Name: g.Name, Days: g.ConfigDays, StartHour: &g.ConfigStartHour, WaitHours: g.ConfigWaitHours, CanaryCount: g.CanaryCount,
+		Name: g.Name, Days: g.ConfigDays, StartHour: &g.ConfigStartHour, WaitHours: g.ConfigWaitHours, CanaryCount: g.ConfigCanaryCount,
 		JitterSeconds: g.ConfigJitterSeconds, TimeoutSeconds: g.ConfigTimeoutSeconds, FailureSeconds: g.ConfigFailureSeconds,
 		MaxInFlight: g.ConfigMaxInFlight, MaxTimeoutBeforeHalt: g.ConfigMaxTimeout, MaxFailedBeforeHalt: g.ConfigMaxFailed,
 		Requires: g.ConfigRequires,

@@ -15,7 +15,7 @@ func (s *step) begin() {
 	if s.e.uncounted {
 		s.g.InitialCount = unknownCount
 	}
-	s.g.Halted, s.g.Canaries, s.g.Plan, s.g.RollbackVersion = nil, nil, nil, ""
+	s.g.Halted, s.g.Canaries, s.g.CanaryCount, s.g.Plan, s.g.RollbackVersion = nil, nil, 0, nil, ""
 	s.g.FailedCount, s.g.TimedOutCount, s.g.InFlightCount, s.g.SilentCount = 0, 0, 0, 0
 	s.n.Canaries, s.n.Flight, s.n.Failed, s.n.TimedOut, s.n.Problems = nil, nil, 0, 0, nil
 }
@@ -23,7 +23,7 @@ func (s *step) begin() {
 func (s *step) startCanaries() {
 	picked := s.pick()
 	s.begin()
-	s.g.Canaries = picked
+	s.g.Canaries, s.g.CanaryCount = picked, len(picked)
 }
 
 func (s *step) startAll() {
