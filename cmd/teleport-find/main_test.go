@@ -189,7 +189,7 @@ func TestExitCodes(t *testing.T) {
 		{"enable now", "", 2, "enable takes no arguments"},
 		{"enable --dry-run=maybe", "", 2, "maybe"},
 		{"get a b", "", 2, "get takes one of autoupdate_config, autoupdate_version"},
-		{"get autoupdate_versions", "", 2, "get takes one of"},
+		{"get autoupdate_versioning", "", 2, "get takes one of"},
 		{"get autoupdate_agent_rollout/a", "", 2, "get takes one of"},
 		{"get agent_rollout_plan", "", 2, "get takes one of"},
 		{"get autoupdate_version -o xml", "", 2, "is none of table, json, yaml"},
