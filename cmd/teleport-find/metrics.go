@@ -15,6 +15,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/metrics"
+	"teleport-update/find/server/parts"
 )
 
 // sources are what the metrics are read from, of answers that may be fixed.
@@ -70,7 +71,7 @@ func serveMetrics(ctx context.Context, c *cli.Context, m *metrics.Metrics, confi
 	}
 	log.Info("serving metrics", "address", listener.Addr())
 	server := &http.Server{
-		Handler: m.Handler(), ReadHeaderTimeout: metricsTime, ReadTimeout: metricsTime, WriteTimeout: metricsTime, IdleTimeout: time.Minute,
+		Handler: m.Handler(), ReadHeaderTimeout: metricsTime, ReadTimeout: metricsTime, WriteTimeout: metricsTime, IdleTimeout: parts.IdleTime,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}

@@ -38,7 +38,7 @@ func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handl
 	server.Handler = handler
 	server.TLSConfig = config
 	// What arrives here is mostly hosts that do not trust the certificate.
-	server.ErrorLog = slog.NewLogLogger(parts.Rare(log).Handler(), slog.LevelInfo)
+	server.ErrorLog = parts.ErrorLog(log, slog.LevelInfo)
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		limited, cancel := context.WithTimeout(context.Background(), parts.ShutdownTime)

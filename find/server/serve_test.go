@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -103,6 +106,69 @@ func TestTheServerLetsGoOfWhoeverIsSilent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A balancer opens the port to see whether it is open, and closes it with FIN or RST.
+func TestProbesOfThePortWriteNoLines(t *testing.T) {
+	authority, err := parts.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := authority.Config([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log lockedLog
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- Serve(ctx, listener, config, http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil))) }()
+	for i := range 10 {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			conn.(*net.TCPConn).SetLinger(0)
+		}
+		conn.Close()
+	}
+	// A host that does not trust the certificate is in the log, after the probes.
+	for !strings.Contains(log.String(), "bad certificate") {
+		if conn, err := tls.Dial("tcp", listener.Addr().String(), new(tls.Config)); err == nil {
+			conn.Close()
+			t.Fatal("the certificate is trusted")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Contains(text, "EOF") || strings.Contains(text, "reset") {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
+// lockedLog is written and read at the same time.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func TestResolveListen(t *testing.T) {

@@ -90,11 +90,20 @@ func New(opts Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/webapi/find", h.find)
 	mux.HandleFunc("GET /webapi/find", h.find)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	health := func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok\n")
 		if opts.Blocked != nil && len(opts.Blocked()) > 0 {
 			io.WriteString(w, "blocked\n") // why is for those who run the server: "status" and /readyz say it
 		}
+	}
+	mux.HandleFunc("GET /healthz", health)
+	mux.HandleFunc("OPTIONS /healthz", health)
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodOptions { // HAProxy's check, unless it is told otherwise
+			http.NotFound(w, r)
+			return
+		}
+		health(w, r)
 	})
 	if opts.Releases != nil {
 		mux.Handle("GET "+files.ReleasesPath+"{name}", opts.Releases)

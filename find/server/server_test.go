@@ -48,6 +48,8 @@ func TestFind(t *testing.T) {
 		{"GET", "/webapi/find/", 404, ""},
 		{"GET", "/", 404, ""},
 		{"GET", "/healthz", 200, "ok"},
+		{"OPTIONS", "/healthz", 200, "ok"},
+		{"OPTIONS", "/", 200, "ok"},
 		{"GET", "/releases/a.tar.gz", 404, ""},
 	} {
 		t.Run(tc.method+" "+tc.path, func(t *testing.T) {
@@ -60,7 +62,7 @@ func TestFind(t *testing.T) {
 			if resp.StatusCode != tc.status || !strings.Contains(body, tc.body) {
 				t.Errorf("%s: %s", resp.Status, body)
 			}
-			if tc.status != 200 || tc.path == "/healthz" {
+			if tc.status != 200 || tc.path == "/healthz" || tc.path == "/" {
 				return
 			}
 			want := rollout.Query{Group: "15.1.1", Host: "0f2c"}

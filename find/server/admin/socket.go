@@ -70,8 +70,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		Handler:        handler,
 		ReadTimeout:    parts.AnswerTime,
 		WriteTimeout:   parts.AnswerTime,
+		IdleTimeout:    parts.IdleTime,
 		MaxHeaderBytes: parts.MaxHeader,
-		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelInfo),
+		ErrorLog:       parts.ErrorLog(log, slog.LevelInfo),
 		ConnContext:    withPeer,
 	}
 	stopped := make(chan error, 1)

@@ -118,6 +118,8 @@ func (m *Metrics) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, m.live()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, m.ready()) })
+	ready := func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, m.ready()) }
+	mux.HandleFunc("GET /readyz", ready)
+	mux.HandleFunc("OPTIONS /readyz", ready) // the checks of some balancers
 	return mux
 }

@@ -4,6 +4,9 @@
 package parts
 
 import (
+	"bytes"
+	"log"
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -12,7 +15,7 @@ import (
 // that nobody uses, an answer, and the requests that are open when a server ends, and the size of a header.
 const (
 	HeaderTime   = 10 * time.Second
-	IdleTime     = time.Minute // hosts ask once in ten minutes: connections are not worth keeping
+	IdleTime     = 90 * time.Second // more than the minute of most balancers: a POST on a connection that ends is a 502
 	AnswerTime   = 30 * time.Second
 	ShutdownTime = 10 * time.Second
 	MaxHeader    = 16 << 10
@@ -29,6 +32,26 @@ func WithLimits() *http.Server {
 		MaxHeaderBytes:    MaxHeader,
 		Protocols:         protocols,
 	}
+}
+
+// ErrorLog is for the errors of an http.Server, which anybody can cause. It leaves out connections that end before a TLS
+// handshake: a balancer probes a port every second in this way.
+func ErrorLog(to *slog.Logger, level slog.Level) *log.Logger {
+	lines := slog.NewLogLogger(Rare(to).Handler(), level)
+	return log.New(withoutProbes{lines}, "", 0)
+}
+
+type withoutProbes struct{ to *log.Logger }
+
+// Write implements io.Writer.
+func (w withoutProbes) Write(line []byte) (int, error) {
+	text := bytes.TrimSpace(line)
+	handshake := bytes.HasPrefix(text, []byte("http: TLS handshake error"))
+	if handshake && (bytes.HasSuffix(text, []byte(": EOF")) || bytes.HasSuffix(text, []byte(": connection reset by peer"))) {
+		return len(line), nil
+	}
+	w.to.Print(string(text))
+	return len(line), nil
 }
 
 // bodyTime is how long a request may take to send a body that nobody reads.

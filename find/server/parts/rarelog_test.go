@@ -28,3 +28,19 @@ func TestNobodyFillsTheLog(t *testing.T) {
 		t.Error("a clock that was set back silences the log")
 	}
 }
+
+// A balancer that opens the port each second and closes it writes nothing; a host that does not trust the certificate does.
+func TestProbesOfAPortAreNotInTheLog(t *testing.T) {
+	var out strings.Builder
+	errors := ErrorLog(slog.New(slog.NewTextHandler(&out, nil)), slog.LevelInfo)
+	for _, probe := range []string{"EOF", "read tcp 192.0.2.1:3443->192.0.2.2:50000: read: connection reset by peer"} {
+		errors.Printf("http: TLS handshake error from 192.0.2.2:50000: %s", probe)
+	}
+	if out.Len() > 0 {
+		t.Errorf("probes wrote\n%s", out.String())
+	}
+	errors.Printf("http: TLS handshake error from 192.0.2.2:50000: remote error: tls: bad certificate")
+	if !strings.Contains(out.String(), "bad certificate") {
+		t.Errorf("a host that does not trust the certificate is not in\n%s", out.String())
+	}
+}
