@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ type source struct {
 	asked  *inventory.Asked
 	access *admin.Access // nil likewise
 	frozen string        // why not
+	public *url.URL      // by which browsers reach the page, if a proxy serves it there
 
 	channels *channels.Channels
 	metrics  *metrics.Metrics

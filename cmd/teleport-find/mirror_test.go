@@ -77,16 +77,42 @@ func TestMirrorFillsAFolderThatServeServes(t *testing.T) {
 func TestServeTellsHowToInstallTheUpdater(t *testing.T) {
 	packages := t.TempDir()
 	write(t, filepath.Join(packages, "teleport-update_1.0.0_amd64.deb"), "package")
-	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--packages", packages, "--agent-version", "15.1.1")
+	const public = "https://find.example.com"
+	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--packages", packages, "--releases", t.TempDir(), "--agent-version", "15.1.1", "--edition", "oss",
+		"--public-url", public+":443/")
 	if status, body := s.get("/packages/SHA256SUMS"); status != 200 || body != fmt.Sprintf("%x  teleport-update_1.0.0_amd64.deb\n", sha256.Sum256([]byte("package"))) {
 		t.Errorf("the list of packages: %d %s", status, body)
 	}
 	status, body := s.get("/scripts/install.sh")
-	if status != 200 || !strings.Contains(body, "\n\tserver='"+s.url+"'\n\treleases=no\n") {
+	if status != 200 || !strings.Contains(body, "\n\tserver='"+public+"'\n\treleases=yes\n") {
 		t.Errorf("the install script: %d %s", status, body)
 	}
 	s.stop(os.Interrupt)
-	if want := "or, where the updater is not installed:\n  curl -fsS " + s.url + "/scripts/install.sh | sh\n"; !strings.Contains(s.out.String(), want) {
-		t.Errorf("it says\n%s\nwant\n%s", s.out.String(), want)
+	for _, want := range []string{
+		"\n  teleport-update enable --proxy find.example.com --template '" + public + "/releases/teleport{{",
+		"or, where the updater is not installed:\n  curl -fsS " + public + "/scripts/install.sh | sh\n",
+	} {
+		if !strings.Contains(s.out.String(), want) {
+			t.Errorf("it says\n%s\nwant\n%s", s.out.String(), want)
+		}
+	}
+}
+
+// A proxy on this machine passes on what a loopback listener serves, and a script with the listener's address would send hosts to
+// whoever listens on their own.
+func TestALoopbackListenerServesNoScriptOfItsOwnAddress(t *testing.T) {
+	packages := t.TempDir()
+	write(t, filepath.Join(packages, "teleport-update_1.0.0_amd64.deb"), "package")
+	for _, flags := range [][]string{nil, {"--self-signed", "--hostname", "find.example.com"}} {
+		s := serveProcess(t, nil, append([]string{"--listen", "127.0.0.1:0", "--packages", packages, "--agent-version", "15.1.1"}, flags...)...)
+		if flags == nil {
+			if status, body := s.get("/scripts/install.sh"); status != 404 {
+				t.Errorf("the install script: %d %s", status, body)
+			}
+		}
+		s.stop(os.Interrupt)
+		if out := s.out.String(); strings.Contains(out, "install.sh") || !strings.Contains(out, "the install script is not served") || !strings.Contains(out, "--public-url") {
+			t.Errorf("%q: it says\n%s", flags, out)
+		}
 	}
 }

@@ -11,9 +11,13 @@ import (
 // withPage serves the page for browsers beside the admin API. Both are for the holders of access tokens: the API asks for the token in
 // each request, the page once.
 func (a *source) withPage(api http.Handler) http.Handler {
-	ui := page.New(page.Options{
+	opts := page.Options{
 		API: api, As: admin.As, Holder: a.access.HolderOf, NoHolder: admin.ErrAccess, Version: version, Clock: now, Log: a.log,
-	})
+	}
+	if a.public != nil {
+		opts.Origin = a.public.String()
+	}
+	ui := page.New(opts)
 	tokens := admin.RequireAccess(a.access, api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, page.Path) {

@@ -22,7 +22,6 @@ import (
 	"teleport-update/find/server/metrics"
 	"teleport-update/find/server/parts"
 	releases "teleport-update/internal/version"
-	"teleport-update/packaging/installscript"
 )
 
 // watchEvery is how often the groups file is looked at: an operator who saved
@@ -39,7 +38,8 @@ func serveCommand() *cli.Command {
 		Description: `Answers GET /v1/webapi/find and /webapi/find, and with --releases GET /releases/NAME and NAME.sha256.
 "teleport-find mirror" fills that folder.
 
-A host gets the updater from here with "curl -fsS URL/scripts/install.sh | sh", as root. The packages that this
+A host gets the updater from here with "curl -fsS URL/scripts/install.sh | sh", as root. A server that listens on a
+loopback address serves the script only with --public-url. The packages that this
 installs are those in the folder of --packages: teleport-update_*.deb, teleport-update-*.rpm, and for hosts
 without a package manager the program itself as teleport-update-VERSION-linux-ARCH.
 
@@ -65,6 +65,8 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			&cli.StringSliceFlag{Name: "hostname", EnvVars: env("HOSTNAME"), Usage: "`NAME` or address that hosts reach this server " +
 				"by, may be repeated: the first is printed, all are in a self-signed certificate (default: the host of --listen, else " +
 				"this machine's name)"},
+			&cli.StringFlag{Name: "public-url", EnvVars: env("PUBLIC_URL"), Usage: "`URL` by which hosts reach this server, for a proxy " +
+				"in front of it: https://HOST[:PORT] (default: that of --hostname and --listen)"},
 			&cli.StringFlag{Name: "cert", EnvVars: env("CERT"), TakesFile: true, Usage: "PEM `FILE` of the TLS certificate and its chain"},
 			&cli.StringFlag{Name: "key", EnvVars: env("KEY"), TakesFile: true, Usage: "PEM `FILE` of the certificate's key"},
 			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
@@ -183,6 +185,7 @@ func serve(c *cli.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 
+	answers.public = site.public
 	admin, err := answers.admin(ctx, c, config, log)
 	if err != nil {
 		return err
@@ -202,14 +205,14 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	site.port = listener.Addr().(*net.TCPAddr).Port
-	script, err := installscript.For(site.url(site.hostnames[0]), tarballs != nil)
+	script, err := site.installScript(tarballs != nil)
 	if err != nil {
 		return err
 	}
 	if err := site.print(c.App.Writer, tarballs != nil, packages != nil); err != nil {
 		return err
 	}
-	log.Info("serving", "version", version, "url", site.url(site.hostnames[0]), "releases", c.String("releases"), "groups", c.String("groups"),
+	log.Info("serving", "version", version, "url", site.address(), "releases", c.String("releases"), "groups", c.String("groups"),
 		"store", answers.path, "admin_socket", c.String("admin-socket"))
 
 	// For the unit: what is started after this finds the server there.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/parts"
 	"teleport-update/internal/durable"
+	"teleport-update/packaging/installscript"
 )
 
 // site is the server as hosts see it.
@@ -26,6 +28,7 @@ type site struct {
 	hostnames []string // at least one
 	port      int
 	encrypted bool
+	public    *url.URL // by which hosts reach the server, as --public-url says; nil: by the listener
 	// caFile is what hosts have to trust; caPEM is the same where it is in no
 	// file. Both are empty when the certificate is not self-signed.
 	caFile string
@@ -41,6 +44,11 @@ func newSite(c *cli.Context, addr *net.TCPAddr, encrypted bool) (*site, error) {
 		}
 		s.hostnames = []string{host}
 	}
+	if text := c.String("public-url"); text != "" {
+		if err := s.setPublic(text); err != nil {
+			return nil, usageErrorf("--public-url: %w", err)
+		}
+	}
 	s.port = 1 // any will do for the check
 	for _, name := range s.hostnames {
 		if _, err := find.ParseProxy(s.url(name)); err != nil {
@@ -48,6 +56,44 @@ func newSite(c *cli.Context, addr *net.TCPAddr, encrypted bool) (*site, error) {
 		}
 	}
 	return s, nil
+}
+
+func (s *site) setPublic(text string) error {
+	if !strings.Contains(text, "://") {
+		return fmt.Errorf("%q has no scheme: want https://HOST[:PORT]", text)
+	}
+	public, err := find.ParseProxy(text)
+	if err != nil {
+		return err
+	}
+	s.public = public
+	_, err = installscript.For(s.address(), false)
+	return err
+}
+
+// address is the URL by which hosts reach the server.
+func (s *site) address() string {
+	if s.public != nil {
+		return s.public.String()
+	}
+	return s.url(s.hostnames[0])
+}
+
+// isKnown reports whether address is right for other hosts. Nobody but a proxy of this machine
+// reaches a loopback listener for them, and only --public-url names the proxy's address.
+func (s *site) isKnown() bool { return s.public != nil || !s.listen.IsLoopback() }
+
+// installScript returns nil if the script could name no address that is right for other hosts.
+func (s *site) installScript(releases bool) ([]byte, error) {
+	if !s.isKnown() {
+		return nil, nil
+	}
+	return installscript.For(s.address(), releases)
+}
+
+// showsOwnCA reports whether hosts see the self-signed certificate, and not the proxy's.
+func (s *site) showsOwnCA() bool {
+	return s.public == nil || slices.Contains(s.hostnames, s.public.Hostname())
 }
 
 // tls returns nil for plain http. reload reads the certificate's files again.
@@ -137,30 +183,39 @@ func (s *site) url(host string) string {
 	return "http://" + address
 }
 
-func (s *site) installCommand(url string) string {
-	caFile := s.caFile
-	if s.caPEM != nil {
-		caFile = "CA.pem"
+// trusted is the file of the CA for hosts to trust, empty if they need none.
+func (s *site) trusted() string {
+	switch {
+	case !s.showsOwnCA():
+		return ""
+	case s.caPEM != nil:
+		return "CA.pem"
 	}
-	if caFile == "" {
-		return "curl -fsS " + url + server.InstallScriptPath + " | sh"
+	return s.caFile
+}
+
+func (s *site) installCommand() string {
+	script := s.address() + server.InstallScriptPath
+	if s.trusted() == "" {
+		return "curl -fsS " + script + " | sh"
 	}
-	return fmt.Sprintf("curl -fsS --cacert '%s' %s%s | sh -s -- --ca-file '%[1]s'", caFile, url, server.InstallScriptPath)
+	return fmt.Sprintf("curl -fsS --cacert '%s' %s | sh -s -- --ca-file '%[1]s'", s.trusted(), script)
 }
 
 // print says how a host is pointed here, in words that can be copied.
 func (s *site) print(w io.Writer, releases, packages bool) error {
-	url := s.url(s.hostnames[0])
-	command := "teleport-update enable --proxy " + strings.TrimPrefix(url, "https://")
-	if s.caFile != "" {
-		command += " --ca-file '" + s.caFile + "'"
-	} else if s.caPEM != nil {
+	command := "teleport-update enable --proxy " + strings.TrimPrefix(s.address(), "https://")
+	switch ca := s.trusted(); ca {
+	case "":
+	case "CA.pem":
 		command += " --ca-file CA.pem"
+	default:
+		command += " --ca-file '" + ca + "'"
 	}
 	if releases {
-		command += " --template '" + url + files.ReleasesPath + files.NameTemplate + "'"
+		command += " --template '" + s.address() + files.ReleasesPath + files.NameTemplate + "'"
 	}
-	_, err := fmt.Fprintf(w, "listening on %s\n", url)
+	_, err := fmt.Fprintf(w, "listening on %s\n", s.url(s.hostnames[0]))
 	if err == nil && s.caFile != "" {
 		_, err = fmt.Fprintf(w, "the CA to trust is in %s\n", s.caFile)
 	}
@@ -170,8 +225,13 @@ func (s *site) print(w io.Writer, releases, packages bool) error {
 	if err == nil {
 		_, err = fmt.Fprintf(w, "enable a host with:\n  %s\n", command)
 	}
-	if err == nil && packages {
-		_, err = fmt.Fprintf(w, "or, where the updater is not installed:\n  %s\n", s.installCommand(url))
+	switch {
+	case err != nil || !packages:
+	case s.isKnown():
+		_, err = fmt.Fprintf(w, "or, where the updater is not installed:\n  %s\n", s.installCommand())
+	default:
+		_, err = fmt.Fprintln(w, "the install script is not served: a loopback address means another server on each host; "+
+			"--public-url names the address by which hosts reach this one")
 	}
 	return err
 }

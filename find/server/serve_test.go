@@ -125,7 +125,9 @@ func TestProbesOfThePortWriteNoLines(t *testing.T) {
 	var log lockedLog
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- Serve(ctx, listener, config, http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil))) }()
+	go func() {
+		ended <- Serve(ctx, listener, config, http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil)))
+	}()
 	for i := range 10 {
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {

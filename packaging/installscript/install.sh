@@ -7,7 +7,7 @@
 #
 # Arguments after "--" go to "teleport-update enable", except --package-key FILE, see
 # below, and --server URL, which names the server of the packages if the script did not
-# come from a server. If the updater is installed already, as in a baked image, nothing
+# come from a server, or if that is a server of this host itself. If the updater is installed already, as in a baked image, nothing
 # is downloaded, and "enable" runs all the same: if nothing is wrong, it changes nothing.
 #
 # The package is the server's newest for this host: a .deb under apt, an .rpm
@@ -101,6 +101,16 @@ over_tls() {
 	localhost) ;;
 	127.*[!0-9.]* | 127.*.*.*.* | 127.*..* | 127.*.) return 1 ;;
 	127.*.*.*) ;;
+	*) return 1 ;;
+	esac
+}
+
+# here URL: the address is this host's own, whoever listens there.
+here() {
+	host=${1#*://}
+	case $host in
+	[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt] | [Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt]:*) ;;
+	127.* | 0.0.0.0 | 0.0.0.0:* | '[::1]'* | '[::]'* | '[::ffff:'*) ;;
 	*) return 1 ;;
 	esac
 }
@@ -261,7 +271,7 @@ main() {
 
 	ca_file=${TELEPORT_UPDATE_CA_FILE-} proxy=${TELEPORT_UPDATE_PROXY-} template=${TELEPORT_UPDATE_TEMPLATE-}
 	package_key=${TELEPORT_UPDATE_PACKAGE_KEY-}
-	before='' conflict=no
+	before='' conflict=no named=no
 	count=$#
 	while [ "$count" -gt 0 ]; do
 		argument=$1
@@ -272,7 +282,7 @@ main() {
 		--proxy | -proxy) proxy=$argument ;;
 		--template | -template) template=$argument ;;
 		--server)
-			server=$argument before=''
+			server=$argument before='' named=yes
 			continue
 			;;
 		--package-key)
@@ -285,7 +295,7 @@ main() {
 		--proxy=* | -proxy=*) proxy=${argument#*=} ;;
 		--template=* | -template=*) template=${argument#*=} ;;
 		--server=*)
-			server=${argument#*=}
+			server=${argument#*=} named=yes
 			continue
 			;;
 		--package-key=*)
@@ -299,6 +309,9 @@ main() {
 	server=${server%/}
 	[ -z "$server" ] || over_tls "$server" ||
 		fail "--server $server: want https://HOST[:PORT]; plain http could be anybody's answer, and is for this host's own addresses only"
+	if [ "$named" = no ] && here "$server"; then
+		fail "this script names $server, which is this host itself, where anybody may listen; nothing was installed: start the server with --public-url, or name a server of this host with --server URL"
+	fi
 	# Whoever runs the script has chosen the server, which need not be the agent's proxy. An
 	# updater of before knows no such conflict.
 	if [ -z "$proxy" ] && [ -n "$server" ]; then

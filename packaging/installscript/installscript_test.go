@@ -165,6 +165,52 @@ func TestPlainHTTPIsForThisHostAlone(t *testing.T) {
 	}
 }
 
+// A script that a proxy of this host's passes on may name the server by a loopback address, where any user of this host may
+// listen: root would run what that user serves. A person names a server of this host by hand.
+func TestAServerOfThisHostIsNamedByHand(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "uname"), []byte("#!/bin/sh\necho Other\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range shells(t) {
+		t.Run(name, func(t *testing.T) {
+			shell, err := exec.LookPath(args[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			says := func(served string, more ...string) string {
+				script, err := For(served, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command(shell, append(append(args[1:], "-s", "--"), more...)...)
+				cmd.Env, cmd.Stdin = []string{"PATH=" + bin}, strings.NewReader(string(script))
+				out, err := cmd.CombinedOutput()
+				if err == nil {
+					t.Errorf("%s: it does not end", served)
+				}
+				return string(out)
+			}
+			for _, here := range []string{"http://127.0.0.1:3080", "http://127.8.9.10", "http://localhost:3080", "http://[::1]:3080", "https://127.0.0.1:3080",
+				"https://LocalHost", "https://[::1]", "https://[::]:3080", "https://0.0.0.0:3080", "https://[::ffff:127.0.0.1]"} {
+				for _, more := range [][]string{nil, {"--group", "dev"}, {"--proxy", here}} {
+					if out := says(here, more...); !strings.Contains(out, "which is this host itself") {
+						t.Errorf("%s %q: %s", here, more, out)
+					}
+				}
+				if out := says(here, "--server", "http://127.0.0.1:3080"); !strings.Contains(out, "this is not Linux") {
+					t.Errorf("%s, by hand: %s", here, out)
+				}
+			}
+			for _, there := range []string{"https://find.example.com", "https://localhost.example.com", "https://[2001:db8::1]:443", "https://10.0.0.1"} {
+				if out := says(there); !strings.Contains(out, "this is not Linux") {
+					t.Errorf("%s: %s", there, out)
+				}
+			}
+		})
+	}
+}
+
 func TestTheScriptIsInOrder(t *testing.T) {
 	for name, args := range shells(t) {
 		if out, err := exec.Command(args[0], append(args[1:], "-n", "install.sh")...).CombinedOutput(); err != nil {

@@ -33,6 +33,9 @@ type Options struct {
 	Holder func(ctx context.Context, hash string) (token string, role adminapi.Role, err error)
 	// NoHolder is the error of a token that was never made, was revoked, or has expired.
 	NoHolder error
+	// Origin is that of the page in browsers, besides the one that the header Host names: a proxy may leave the port out of
+	// Host. Empty: there is no other.
+	Origin string
 	// Version is that of the program.
 	Version string
 	Clock   func() time.Time

@@ -33,7 +33,7 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		p.problem(w, &visit{Request: r}, http.StatusNotFound, "There is no such page.")
 	})
-	return secured(mux, opts.Log)
+	return secured(mux, opts.Origin, opts.Log)
 }
 
 // policy allows what comes from this server and nothing else: a name that got into a page as a script would not run.
@@ -44,8 +44,13 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 const maxForm = 64 << 10
 
 // secured gives each answer the headers that keep others out, and refuses changes that another site's page asks for.
-func secured(next http.Handler, log *slog.Logger) http.Handler {
+func secured(next http.Handler, origin string, log *slog.Logger) http.Handler {
 	protection := http.NewCrossOriginProtection()
+	if origin != "" {
+		if err := protection.AddTrustedOrigin(origin); err != nil {
+			panic(err) // it was checked at the start
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",

@@ -111,7 +111,8 @@ func (s *sessions) end(one *session) {
 // encrypted reports whether the visitor's browser speaks TLS, with this server or with a proxy before it. Whoever claims it
 // without gets a cookie that their own browser drops.
 func encrypted(r *http.Request) bool {
-	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+	browser, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",") // each proxy of a chain adds what it was asked by
+	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(browser), "https")
 }
 
 // setCookie gives the browser the value of a session; an empty one takes it away.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"crypto/tls"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/find/server/admin"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/page/pagetest"
 	"teleport-update/find/store"
@@ -42,6 +44,8 @@ func TestTheCookieIsOfASession(t *testing.T) {
 		"plain http":         {func(*http.Request) {}, plainCookie, false},
 		"TLS":                {func(r *http.Request) { r.TLS = &tls.ConnectionState{} }, secureCookie, true},
 		"a proxy before it":  {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https") }, secureCookie, true},
+		"a chain of proxies": {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https, http") }, secureCookie, true},
+		"a chain from plain": {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "http,https") }, plainCookie, false},
 		"a proxy over plain": {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "http") }, plainCookie, false},
 	} {
 		req := httptest.NewRequest(http.MethodPost, Path+"login", strings.NewReader(url.Values{"token": {w.Tokens[adminapi.Viewer]}}.Encode()))
@@ -186,6 +190,22 @@ func TestARequestOfAnotherSiteIsRefused(t *testing.T) {
 			if resp.StatusCode != http.StatusForbidden {
 				t.Errorf("%s to %s: %s", name, path, resp.Status)
 			}
+		}
+	}
+	// A proxy leaves the port out of Host, and a browser sends no Sec-Fetch-Site: the public URL is the page's own origin, alone.
+	w.handler = New(Options{API: w.API, As: admin.As, Holder: w.Access.HolderOf, NoHolder: admin.ErrAccess, Origin: "https://find.example.com:8443", Clock: w.Clock,
+		Log: slog.New(w.Log)})
+	for origin, want := range map[string]int{
+		"https://find.example.com:8443": http.StatusSeeOther, "https://find.example.com": http.StatusSeeOther, "https://find.example.com:8444": http.StatusForbidden,
+		"https://evil.example": http.StatusForbidden,
+	} {
+		req := httptest.NewRequest(http.MethodPost, "http://find.example.com"+Path+"login", strings.NewReader(url.Values{"token": {w.Tokens[adminapi.Viewer]}}.Encode()))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", origin)
+		rec := httptest.NewRecorder()
+		w.handler.ServeHTTP(rec, req)
+		if rec.Code != want {
+			t.Errorf("from %s: %d; want %d", origin, rec.Code, want)
 		}
 	}
 	for _, csrf := range []string{"", "wrong"} {
