@@ -145,6 +145,8 @@ func TestTheInstallScriptUsesWhatInstallsRpms(t *testing.T) {
 			// rpm's database elsewhere.
 			s.Write("/etc/dnf/vars/releasever", "1\n")
 			s.Write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")
+			// As hardening guides have it.
+			s.mustSh("echo localpkg_gpgcheck=1 >>/etc/dnf/dnf.conf")
 
 			const install = "wget -qO- " + proxy + "/scripts/install.sh | "
 			out := s.mustSh(install + "sh -eu -s -- --group staging")
@@ -165,6 +167,33 @@ func TestTheInstallScriptUsesWhatInstallsRpms(t *testing.T) {
 			if asked := s.requests("/packages"); len(asked) > 0 {
 				t.Errorf("the second time it asked for %q", asked)
 			}
+		})
+	}
+}
+
+// The system is an image, whose dnf refuses to change it.
+func TestTheInstallScriptInstallsTheProgramAloneOnAnImage(t *testing.T) {
+	for name, image := range map[string]string{
+		"bootc":     "touch /run/ostree-booted",
+		"read-only": "mkdir /srv/local && cp -a /usr/local/. /srv/local && mount --bind /usr /usr && mount -o remount,bind,ro /usr && mount --bind /srv/local /usr/local",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.sound("1.0.0")
+			s.offersPackages()
+			s.wants("1.0.0")
+			s.mustSh("rm /usr/bin/apt* /usr/bin/dpkg*; printf '#!/bin/sh\necho this system is configured to be read-only >&2; exit 1\n' >/usr/bin/dnf; chmod 755 /usr/bin/dnf")
+			s.mustSh(image)
+			out := s.mustSh(install + "sh -eu")
+			for _, want := range []string{
+				"the system in /usr is an image that dnf does not change: the program alone is installed", "is installed, as /usr/local/sbin/teleport-update",
+			} {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+			s.Must("systemctl", "enable", "--now", "teleport")
+			runs(t, s.Test, "1.0.0")
 		})
 	}
 }

@@ -11,7 +11,7 @@
 # is downloaded, and "enable" runs all the same: if nothing is wrong, it changes nothing.
 #
 # The package is the server's newest for this host: a .deb under apt, an .rpm
-# under dnf, yum and zypper, and elsewhere the program alone. It must match the
+# under dnf, yum and zypper, and elsewhere, as on bootc, the program alone. It must match the
 # checksum that the server announces. With --package-key FILE, or
 # TELEPORT_UPDATE_PACKAGE_KEY, it must also be signed, whatever the server says: by
 # an OpenPGP key (PACKAGE.asc) or an ECDSA key in PEM (PACKAGE.sig, as cosign and
@@ -224,6 +224,11 @@ download_and_install() {
 	else
 		manager='' kind=program
 	fi
+	# bootc, rpm-ostree and transactional systems: their package managers refuse by design.
+	if [ "$kind" != program ] && { [ -e /run/ostree-booted ] || ! [ -w /usr ]; }; then
+		say "the system in /usr is an image that $manager does not change: the program alone is installed"
+		manager='' kind=program
+	fi
 	dir=$(mktemp -d)
 	trap 'rm -rf "$dir"' EXIT
 	trap 'exit 130' INT
@@ -248,8 +253,8 @@ download_and_install() {
 	# The script itself may be on the standard input.
 	case $manager in
 	apt-get) DEBIAN_FRONTEND=noninteractive apt-get install --yes -o DPkg::Lock::Timeout=300 "$dir/$name" </dev/null >&2 ;;
-	dnf | yum) "$manager" install --assumeyes "$dir/$name" </dev/null >&2 ;;
 	# The checksum of the package was verified; the key of its signature is on no host yet.
+	dnf | yum) "$manager" install --assumeyes --setopt=localpkg_gpgcheck=0 "$dir/$name" </dev/null >&2 ;;
 	zypper) zypper --non-interactive --no-gpg-checks install "$dir/$name" </dev/null >&2 ;;
 	*)
 		mkdir -p /usr/local/sbin
