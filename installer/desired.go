@@ -2,13 +2,18 @@ package installer
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"teleport-update/find"
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 )
@@ -22,7 +27,9 @@ func (f finder) ask(ctx context.Context, spec state.Spec) (find.Answer, error) {
 	if err != nil {
 		return find.Answer{}, err
 	}
-	if err := f.lastAnswer(spec, answer).Save(f.m.Host.Paths.LastAnswer()); err != nil {
+	last := f.lastAnswer(spec, answer)
+	last.AskedBy(f.asker(), f.m.Host.Paths.LastAnswer())
+	if err := last.Save(f.m.Host.Paths.LastAnswer()); err != nil {
 		f.m.Host.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
 	}
 	if answer.GroupUnknown && !f.m.Scheduled { // else status says it
@@ -89,6 +96,18 @@ func (f finder) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
 		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second),
 		GroupUnknown: a.GroupUnknown, RetryFailed: a.RetryFailed,
 	}
+}
+
+// asker is this host as others on its data folder know it; empty if it has no machine-id.
+func (f finder) asker() state.Asker {
+	data, err := regular.Read(f.machineID, 256, 0)
+	id := strings.TrimSpace(string(data))
+	if err != nil || id == "" || id == "uninitialized" {
+		return state.Asker{}
+	}
+	sum := sha256.Sum256([]byte("teleport-update find.json\x00" + id))
+	name, _ := os.Hostname()
+	return state.Asker{Machine: hex.EncodeToString(sum[:16]), Host: name}
 }
 
 // recall returns the last answer of find for this proxy and group, if any.

@@ -14,7 +14,7 @@ import (
 
 func (i *Installer) ownerRules() ownerRules { return ownerRules{i.Machine} }
 
-func (i *Installer) finder() finder { return finder{i.Machine, i.httpClient, &i.asked} }
+func (i *Installer) finder() finder { return finder{i.Machine, i.httpClient, &i.asked, i.MachineID} }
 
 func (i *Installer) obtainer() obtainer {
 	return obtainer{i.Machine, i.ownerRules(), i.httpClient, i.Terminal, &i.downloadTook}
@@ -36,6 +36,8 @@ type finder struct {
 	m     *transaction.Machine
 	http  func(caFile string) (*http.Client, error)
 	asked *atomic.Pointer[askedWith]
+
+	machineID string
 }
 
 // obtainer puts releases on disk, and takes away those that nothing needs.

@@ -64,6 +64,7 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 	q.Exposed, q.Unexamined = exposed(c.Spec)
 	q.FollowsAnother = followsAnother(i, s, c)
 	q.Policy = i.ownerRules().aboutPolicy(c)
+	q.Shared = state.LoadShared(i.Machine.Host.Paths.LastAnswer())
 	if s.Ticks().Unstable != nil {
 		q.Policy.Back = i.ownerRules().refusesBack(c)
 	}

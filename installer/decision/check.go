@@ -110,10 +110,11 @@ type Question struct {
 
 	FollowsAnother string // the host follows another cluster than its agent's, and what to do
 
-	VersionsLeft string   // versions that cannot be removed, and why
-	Exposed      []string // templates that others than root could change
-	Unexamined   error    // why it cannot be told of another one
-	Policy       Policy   // what the host's owner says of the active version
+	VersionsLeft string        // versions that cannot be removed, and why
+	Exposed      []string      // templates that others than root could change
+	Unexamined   error         // why it cannot be told of another one
+	Policy       Policy        // what the host's owner says of the active version
+	Shared       *state.Shared // hosts on one data folder; nil if this host alone has it
 	// Closed says which programs other users cannot run; it is asked if Deep.
 	Closed func(context.Context) (string, error)
 	// Refuses says what would refuse any change of the version; it is asked if Deep.

@@ -3,6 +3,8 @@ package decision
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"teleport-update/installer/state"
 )
@@ -49,12 +51,20 @@ func recordsBroken(h *facts, f *finder) error {
 	if t != nil {
 		return nil
 	}
+	if s := h.Shared; s != nil && h.Now().Sub(s.Last) < sharedFor {
+		f.found(&s.Last, fmt.Sprintf("%s are on one data folder, %s: they overwrite one another's records, and their agents one another's "+
+			"database. Stop the agent and `teleport-update.timer` on one of them, and give it a folder of its own", strings.Join(s.Hosts, " and "),
+			h.Paths().DataDir))
+	}
 	why, err := h.Fits(h)
 	if why != nil {
 		f.found(nil, h.misfit(why))
 	}
 	return err
 }
+
+// sharedFor is how long it counts that two hosts asked in turn: several runs of a timer that is slow.
+const sharedFor = 24 * time.Hour
 
 // misfit says what to do about records that do not fit the host.
 func (h *facts) misfit(why error) string {

@@ -20,6 +20,45 @@ type LastAnswer struct {
 	GroupUnknown bool `json:"group_unknown,omitempty"`
 	// RetryFailed is when somebody had hosts try the version again.
 	RetryFailed time.Time `json:"retry_failed,omitzero"`
+
+	Asker  Asker   `json:"asker,omitzero"`
+	Before string  `json:"before,omitempty"` // the machine that asked before
+	Shared *Shared `json:"shared,omitempty"`
+}
+
+// Asker is a host that asked find.
+type Asker struct {
+	Machine string `json:"machine"` // a digest of its machine-id
+	Host    string `json:"host"`
+}
+
+// Shared names two hosts that asked in turn: they have one data folder.
+type Shared struct {
+	Hosts []string  `json:"hosts"`
+	Last  time.Time `json:"last"`
+}
+
+// AskedBy notes the host that asked, after the answer at path. A host that took another one's disk over asks after the other
+// one, and of two hosts on one folder each asks again after the other.
+func (a *LastAnswer) AskedBy(by Asker, path string) {
+	a.Asker = by
+	var last LastAnswer
+	if by.Machine == "" || !load(path, &last) {
+		return
+	}
+	a.Before, a.Shared = last.Asker.Machine, last.Shared
+	if last.Asker.Machine != by.Machine && last.Before == by.Machine {
+		a.Shared = &Shared{Hosts: []string{last.Asker.Host, by.Host}, Last: a.Time}
+	}
+}
+
+// LoadShared returns the hosts that asked in turn with this data folder; nil if only one did.
+func LoadShared(path string) *Shared {
+	var a LastAnswer
+	if !load(path, &a) {
+		return nil
+	}
+	return a.Shared
 }
 
 // Save writes the answer. A rename keeps a reader from seeing half of it; nothing
