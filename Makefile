@@ -85,7 +85,9 @@ test-faults: ## the whole campaigns of faults (as root), each of them whatever t
 test-fleet: ## all stories of a rollout over seven hosts (as root)
 	@$(RUNTESTS) fleet
 
-test-nightly: ## the guide of production, take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels, a unit that hangs, the page in all its looks (as root)
+test-nightly: ## the guide of production, take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels, a unit that hangs, the page in all its looks, the store behind pgbouncer (as root)
+	@command -v pgbouncer >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends pgbouncer >/dev/null; } || \
+	  echo "*** the store behind a pooler is not tested: apt-get install pgbouncer"
 	@$(RUNTESTS) nightly
 
 test-rollouts: ## 100,000 random histories of rollouts, 20,000 beside a second model of the rules, 1,000 of two engines on one store and 2,000 of two servers that are paused, with another time, or whose store is lost

@@ -58,7 +58,8 @@ type source struct {
 	metrics  *metrics.Metrics
 }
 
-func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metrics.Metrics, log *slog.Logger) (*source, error) {
+func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *files.Releases, m *metrics.Metrics, wait waiting,
+	log *slog.Logger) (*source, error) {
 	var fixed []string
 	for _, name := range []string{"agent-version", "groups"} {
 		if c.String(name) != "" {
@@ -79,7 +80,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		}
 		return a, nil
 	}
-	opened, err := openStore(c.Context, path, c.String("store-password-file"))
+	opened, err := awaitStore(ctx, path, c.String("store-password-file"), wait, log)
 	if err != nil {
 		return nil, err
 	}

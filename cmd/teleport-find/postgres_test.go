@@ -1,8 +1,11 @@
 package main
 
 import (
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +39,64 @@ func TestServersShareADatabase(t *testing.T) {
 			t.Error("the log has the password")
 		}
 	}
+}
+
+// A server that starts while its database is away lives, is not ready and says why, and serves once the database is
+// there. A hangup does not end it, and a signal does.
+func TestAServerWaitsForItsDatabase(t *testing.T) {
+	database := pgtest.Start(t)
+	address := database.Database("find")
+	database.Kill()
+	start := func() (*process, *exec.Cmd) {
+		p := &process{t: t}
+		p.cmd = exec.Command(binary(t), "serve", "--listen", "127.0.0.1:0", "--store", address, "--metrics-listen", "127.0.0.1:0",
+			"--admin-socket", filepath.Join(t.TempDir(), "admin.sock"))
+		p.cmd.Stderr, p.cmd.Stdout = &p.log, &p.out
+		if err := p.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			p.cmd.Process.Kill()
+			p.cmd.Wait()
+		})
+		return p, p.cmd
+	}
+	p, cmd := start()
+	metrics := metricsOf(t, p)
+	if code, text := scrape(t, metrics+"/readyz"); code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "store: ") ||
+		!strings.Contains(text, "there is no socket of a database") && !strings.Contains(text, "nothing listens at the address") {
+		t.Errorf("it is ready: %d, %s", code, text)
+	}
+	if code, text := scrape(t, metrics+"/livez"); code != http.StatusOK {
+		t.Errorf("it is not alive: %d, %s", code, text)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	database.Boot()
+	p.until("the server does not serve", func() bool { return strings.Contains(p.log.String(), "msg=serving ") })
+	found := regexp.MustCompile(`msg="serving metrics" address=(\S+)`).FindAllStringSubmatch(p.log.String(), -1)
+	if len(found) != 2 {
+		t.Fatalf("the log is\n%s", p.log.String())
+	}
+	p.until("the server is not ready", func() bool {
+		code, _ := scrape(t, "http://"+found[1][1]+"/readyz")
+		return code == http.StatusOK
+	})
+	end := func(cmd *exec.Cmd) {
+		t.Helper()
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	end(cmd)
+	database.Kill()
+	p, cmd = start()
+	metricsOf(t, p)
+	end(cmd)
 }
 
 func onDatabase(t *testing.T, address string) *kept {

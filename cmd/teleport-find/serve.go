@@ -155,15 +155,23 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var packages *files.Packages
-	if dir := c.String("packages"); dir != "" {
-		if packages, err = files.OpenPackages(dir, log); err != nil {
-			return err
-		}
+	packages, err := openPackages(c.String("packages"), log)
+	if err != nil {
+		return err
 	}
 	base.Edition = cmp.Or(base.Edition, releases.OSS)
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // which would end a server that waits
 	watch := metrics.New(metrics.Options{Version: version, Clock: now})
-	answers, err := newAnswers(c, base, tarballs, watch, log)
+	wait := func(why func() error) (func(), error) { return serveWaiting(ctx, c, why, config, log) }
+	answers, err := newAnswers(ctx, c, base, tarballs, watch, wait, log)
+	if err != nil && ctx.Err() != nil {
+		log.Info("stopped")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -176,14 +184,6 @@ func serve(c *cli.Context) error {
 	if answers.channels, err = newChannels(c, answers.Answerer, log); err != nil {
 		return err
 	}
-
-	// From here on a signal does what it should: the next lines tell others
-	// that the server is there.
-	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
 
 	answers.public = site.public
 	admin, err := answers.admin(ctx, c, config, log)
@@ -216,7 +216,7 @@ func serve(c *cli.Context) error {
 		"store", answers.path, "admin_socket", c.String("admin-socket"))
 
 	// For the unit: what is started after this finds the server there.
-	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady+"\nSTATUS="); err != nil {
 		log.Warn("systemd could not be told that the server is ready", "error", err)
 	}
 	go answers.Watch(ctx, watchEvery)
@@ -242,6 +242,14 @@ func serve(c *cli.Context) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// openPackages returns nil if no folder is given.
+func openPackages(dir string, log *slog.Logger) (*files.Packages, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	return files.OpenPackages(dir, log)
 }
 
 // openReleases returns nil if no folder is given. What the flags leave open

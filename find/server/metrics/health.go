@@ -58,6 +58,9 @@ func (m *Metrics) live() (parts []part) {
 
 // ready is by part, each with the reason.
 func (m *Metrics) ready() (parts []part) {
+	if m.sources.Store != nil {
+		parts = append(parts, part{name: "store", err: m.sources.Store()})
+	}
 	if m.sources.Snapshot != nil {
 		p := part{name: "snapshot"}
 		age, err := m.sources.Snapshot()

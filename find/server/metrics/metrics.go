@@ -30,6 +30,8 @@ type Options struct {
 
 // Sources are where the metrics come from. A source that is nil has no metrics.
 type Sources struct {
+	// Store returns why the store cannot be opened, of a server that waits for it.
+	Store func() error
 	// Snapshot returns how old the answers are and why they are not renewed.
 	Snapshot func() (age time.Duration, err error)
 	// Rollout returns the one in progress, nil for none.

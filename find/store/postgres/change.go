@@ -54,6 +54,7 @@ func (s *Store) change(ctx context.Context, apply func(context.Context, pgx.Tx, 
 func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply func(context.Context, pgx.Tx, head) (*pgx.Batch,
 	error)) error {
 	return s.do(ctx, limit, func(ctx context.Context, c *pgxpool.Conn) error {
+		forget(c.Conn())
 		tx, err := c.Begin(ctx)
 		if err != nil {
 			return err
@@ -80,7 +81,9 @@ func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply fun
 		mark := rand.Text()
 		b.Queue(leaveMark, mark)
 		b.Queue("COMMIT")
-		err = tx.SendBatch(ctx, b).Close()
+		if err = tx.SendBatch(ctx, b).Close(); err == nil {
+			err = replicated(c.Conn())
+		}
 		if err == nil {
 			return nil
 		}
@@ -163,13 +166,21 @@ func (s *Store) became(err error, mark string) error {
 }
 
 // isMade looks for the mark that a change has left. Who gets the lock that the change had knows that the change is over.
-// Its number would not do (pg_xact_status): a database that crashes gives numbers of lost transactions to others.
+// Its number would not do (pg_xact_status): a database that crashes gives numbers of lost transactions to others. The lock
+// is a write, so that the commit waits for a synchronous standby: once that has the lock, it has the change.
 func (s *Store) isMade(ctx context.Context, mark string) (made bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT 1 FROM teleport_find.head FOR UPDATE"); err != nil {
+	err = s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		forget(c.Conn())
+		err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SELECT 1 FROM teleport_find.head FOR UPDATE"); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM teleport_find.commits WHERE mark = $1)", mark).Scan(&made)
+		})
+		if err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM teleport_find.commits WHERE mark = $1)", mark).Scan(&made)
+		return replicated(c.Conn())
 	})
 	return made, err
 }
@@ -205,10 +216,17 @@ const maxAttempts = 8
 
 // do runs one operation, and again if the database was not there or wants it again.
 func (s *Store) do(ctx context.Context, limit time.Duration, operation func(context.Context, *pgxpool.Conn) error) error {
+	return s.repeat(ctx, limit, func(ctx context.Context) error {
+		return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return operation(ctx, c) })
+	})
+}
+
+// repeat is do for an operation that has connections of its own.
+func (s *Store) repeat(ctx context.Context, limit time.Duration, operation func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		err := s.pool.AcquireFunc(limited, func(c *pgxpool.Conn) error { return operation(limited, c) })
+		err := operation(limited)
 		if err == nil || isAnswer(err) {
 			return err
 		}

@@ -49,6 +49,7 @@ func TestFaultsOfADatabaseSayWhatToDo(t *testing.T) {
 		after  string
 		want   string // what has happened
 		fix    string
+		away   bool
 	}{
 		{name: "wrong password", o: Options{URL: good.URL, PasswordFile: wrong}, want: "user or password is wrong", fix: "--store-password-file"},
 		{name: "no password", o: Options{URL: good.URL}, want: "user or password is wrong", fix: "--store-password-file"},
@@ -57,9 +58,9 @@ func TestFaultsOfADatabaseSayWhatToDo(t *testing.T) {
 		{name: "no line of pg_hba.conf", o: Options{URL: address("finder", network.Address, "postgres"), PasswordFile: password}, want: "does not let this server in", fix: "pg_hba.conf"},
 		{name: "no TLS wanted", o: Options{URL: good.URL + "&sslmode=disable", PasswordFile: password}, want: "does not let this server in", fix: "pg_hba.conf"},
 		{name: "another authority", o: Options{URL: "postgres://finder@" + network.Address + "/find", PasswordFile: password}, want: "authority that is not trusted", fix: "sslrootcert"},
-		{name: "nothing listens", o: Options{URL: address("finder", host+":5433", "find"), PasswordFile: password}, want: "nothing listens", fix: "listen_addresses"},
-		{name: "no socket", o: Options{URL: "postgres://finder@/find?host=/run/no-such-folder"}, want: "no socket of a database", fix: "listens there"},
-		{name: "a name that is none", o: Options{URL: address("finder", "no-such-host.invalid:5432", "find"), PasswordFile: password}, want: "cannot be resolved", fix: "getent hosts"},
+		{name: "nothing listens", away: true, o: Options{URL: address("finder", host+":5433", "find"), PasswordFile: password}, want: "nothing listens", fix: "listen_addresses"},
+		{name: "no socket", away: true, o: Options{URL: "postgres://finder@/find?host=/run/no-such-folder"}, want: "no socket of a database", fix: "listens there"},
+		{name: "a name that is none", away: true, o: Options{URL: address("finder", "no-such-host.invalid:5432", "find"), PasswordFile: password}, want: "cannot be resolved", fix: "getent hosts"},
 		{name: "no right to connect", o: Options{URL: address("nobody", network.Address, "find"), PasswordFile: password},
 			before: "REVOKE CONNECT ON DATABASE find FROM PUBLIC", after: "GRANT CONNECT ON DATABASE find TO PUBLIC", want: "or not connect", fix: "GRANT CONNECT"},
 		{name: "no right on the schema", o: Options{URL: address("nobody", network.Address, "find"), PasswordFile: password}, want: "lacks a right", fix: "grant USAGE"},
@@ -67,7 +68,7 @@ func TestFaultsOfADatabaseSayWhatToDo(t *testing.T) {
 			want: "lacks a right", fix: "SELECT, INSERT, UPDATE and DELETE"},
 		{name: "a schema of somebody else", o: Options{URL: address("nobody", network.Address, "theirs"), PasswordFile: password},
 			before: "CREATE DATABASE theirs", want: "may not make the schema", fix: "CREATE SCHEMA teleport_find AUTHORIZATION"},
-		{name: "too many connections", o: good, before: "ALTER ROLE finder CONNECTION LIMIT 0", after: "ALTER ROLE finder CONNECTION LIMIT -1",
+		{name: "too many connections", away: true, o: good, before: "ALTER ROLE finder CONNECTION LIMIT 0", after: "ALTER ROLE finder CONNECTION LIMIT -1",
 			want: "too many connections", fix: "max_connections"},
 		{name: "a table of another version", o: good, before: "ALTER TABLE teleport_find.head RENAME COLUMN schema TO scheme", after: "ALTER TABLE teleport_find.head RENAME COLUMN scheme TO schema",
 			want: "other columns", fix: "upgrade this program"},
@@ -84,6 +85,9 @@ func TestFaultsOfADatabaseSayWhatToDo(t *testing.T) {
 				server.SQL("find", c.after)
 			}
 			sentence(t, err, c.want, c.fix)
+			if Away(err) != c.away {
+				t.Errorf("a server waits for it: %v; want %v", !c.away, c.away)
+			}
 		})
 	}
 }
@@ -112,6 +116,9 @@ func TestFaultsOfTLSSayWhatToDo(t *testing.T) {
 		standby := server.Standby()
 		_, err := Open(t.Context(), Options{URL: pgtest.URL("find", standby)})
 		sentence(t, err, "it is a standby", "name all of the database's hosts")
+		if !Away(err) {
+			t.Error("a server does not wait for a promotion")
+		}
 	})
 	hour := time.Now().Add(time.Hour)
 	for _, c := range []struct {
@@ -131,6 +138,9 @@ func TestFaultsOfTLSSayWhatToDo(t *testing.T) {
 			o := Options{URL: "postgres://postgres@" + network.Address + "/find?" + url.Values{"sslrootcert": {network.CA}}.Encode()}
 			_, err := Open(t.Context(), o)
 			sentence(t, err, c.want, c.fix)
+			if Away(err) {
+				t.Error("a server waits for a person in silence")
+			}
 		})
 	}
 }
@@ -173,7 +183,7 @@ func TestFaultsOfAnOpenStoreSayWhatToDo(t *testing.T) {
 		return err
 	}
 	for _, c := range []struct{ name, before, after, want, fix string }{
-		{"read only", "ALTER DATABASE find SET default_transaction_read_only = on", "ALTER DATABASE find SET default_transaction_read_only = off", "takes no changes", "--store"},
+		{"read only", "ALTER DATABASE find SET default_transaction_read_only = on", "ALTER DATABASE find SET default_transaction_read_only = off", "read-only by a setting", "default_transaction_read_only of the server"},
 		{"a table that was dropped", "ALTER TABLE teleport_find.resources RENAME TO gone", "ALTER TABLE teleport_find.gone RENAME TO resources", "a table of the store is missing", "backup"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -64,7 +64,7 @@ CREATE TABLE teleport_find.history (
 // Options are where a store is.
 type Options struct {
 	// URL is postgres://USER@HOST:PORT/DATABASE?sslrootcert=FILE, without a password; several hosts are separated by
-	// commas, and the one that takes changes is used.
+	// commas, and the primary is used.
 	URL string
 	// PasswordFile has the password of the user. It is read again for each connection. Empty: the database wants none.
 	PasswordFile string
@@ -86,9 +86,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the store %s: %w", Name(o.URL), err)
 	}
 	s := &Store{pool: pool, name: Name(o.URL)}
-	err = s.do(ctx, operationLimit, func(ctx context.Context, c *pgxpool.Conn) error {
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return initialise(ctx, tx) })
-	})
+	err = s.repeat(ctx, operationLimit, func(ctx context.Context) error { return ownSessions(ctx, o, config.ConnConfig) })
+	if err == nil {
+		err = s.do(ctx, operationLimit, func(ctx context.Context, c *pgxpool.Conn) error {
+			if err := c.QueryRow(ctx, "SHOW synchronous_commit").Scan(&s.synchronous); err != nil {
+				return err
+			}
+			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return initialise(ctx, tx) })
+		})
+	}
 	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open: %w", err)
@@ -119,12 +125,13 @@ func (o Options) config() (*pgxpool.Config, error) {
 		return nil, errors.New("the address has a password, which others on this machine can read: write it into a file, and name " +
 			"that as --store-password-file")
 	}
-	for name, value := range map[string]string{"sslmode": "verify-full", "target_session_attrs": "read-write", "connect_timeout": "5",
-		"application_name": "teleport-find"} {
+	for name, value := range map[string]string{"sslmode": "verify-full", "connect_timeout": "5", "application_name": "teleport-find"} {
 		if !parameters.Has(name) {
 			parameters.Set(name, value)
 		}
 	}
+	// Not read-write: a primary whose transactions are read-only by a setting is not a standby, and answers reads.
+	parameters.Set("target_session_attrs", "primary")
 	u.RawQuery = parameters.Encode()
 	config, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
@@ -136,10 +143,9 @@ func (o Options) config() (*pgxpool.Config, error) {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: idleLimit, Interval: idleLimit,
 		Count: 3}}
 	config.ConnConfig.DialFunc = dialer.DialContext
-	for name, value := range map[string]string{"idle_in_transaction_session_timeout": "5s", "lock_timeout": "10s", "tcp_user_timeout": "15s",
-		"timezone": "UTC"} {
-		config.ConnConfig.RuntimeParams[name] = value
-	}
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.ConnConfig.OnNotice = recordWarning
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { return c.PgConn().Exec(ctx, settings).Close() }
 	config.MaxConns, config.MaxConnIdleTime = 6, time.Minute
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return o.password(c) }
 	return config, nil

@@ -25,6 +25,8 @@ import (
 type Store struct {
 	pool *pgxpool.Pool
 	name string // for people; without secrets
+	// synchronous is the role's synchronous_commit when the store was opened.
+	synchronous string
 }
 
 var _ store.Store = (*Store)(nil)
@@ -33,6 +35,15 @@ var _ store.Store = (*Store)(nil)
 func (s *Store) Close() error {
 	s.pool.Close()
 	return nil
+}
+
+// Warning says what is wrong with the database's settings, or nothing.
+func (s *Store) Warning() string {
+	if s.synchronous != "off" {
+		return ""
+	}
+	return "synchronous_commit of the role or the database is off: if the database crashes, changes are lost that were acknowledged, and " +
+		"nothing says so; set it to on (ALTER ROLE … SET synchronous_commit = on)"
 }
 
 // String returns where the database is, without what is secret.

@@ -20,7 +20,8 @@ import (
 // special comes before.
 type way struct {
 	fault
-	is func(error) bool
+	is   func(error) bool
+	away bool // it may pass by itself
 }
 
 func is(target error) func(error) bool {
@@ -44,32 +45,38 @@ const (
 var ways = []way{
 	{
 		fault{"the name of the database's host cannot be resolved", "correct the host in --store; see getent hosts NAME", false},
-		as[*net.DNSError],
+		as[*net.DNSError], true,
 	},
-	{fault{"the database's certificate is of an authority that is not trusted", lookAtCertificate, false}, as[x509.UnknownAuthorityError]},
+	{
+		fault{"the database's certificate is of an authority that is not trusted", lookAtCertificate, false},
+		as[x509.UnknownAuthorityError], false,
+	},
 	{fault{"the database's certificate is for another name",
-		"write the name in --store as the certificate has it, or issue a certificate for the name of --store", false}, as[x509.HostnameError]},
+		"write the name in --store as the certificate has it, or issue a certificate for the name of --store", false},
+		as[x509.HostnameError], false},
 	{fault{"the database's certificate is not valid",
-		"renew it on the database's machine, and look at the clocks of both", false}, as[x509.CertificateInvalidError]},
+		"renew it on the database's machine, and look at the clocks of both", false}, as[x509.CertificateInvalidError], false},
 	{fault{"the TLS connection to the database was refused",
-		"see ssl_min_protocol_version and the certificate of the database; its log has the reason", false}, as[tls.AlertError]},
+		"see ssl_min_protocol_version and the certificate of the database; its log has the reason", false}, as[tls.AlertError], false},
 	{
 		fault{"the database does not speak TLS", "set ssl = on with a certificate in its postgresql.conf", false},
-		says("server refused TLS connection"),
+		says("server refused TLS connection"), false,
 	},
-	{answered[readOnly], is(pgconn.ErrReadOnlyConnection)},
-	{fault{"nothing listens at the address of the database", isItThere, false}, is(syscall.ECONNREFUSED)},
+	{fault{"the database takes no changes, it is a standby",
+		"name all of the database's hosts in --store: the primary is used; promote the standby if the primary is lost", false},
+		is(pgconn.ErrStandbyConnection), true},
+	{fault{"nothing listens at the address of the database", isItThere, false}, is(syscall.ECONNREFUSED), true},
 	{fault{"there is no socket of a database at that path", isItThere, false},
-		func(err error) bool { return as[*net.OpError](err) && errors.Is(err, fs.ErrNotExist) }},
+		func(err error) bool { return as[*net.OpError](err) && errors.Is(err, fs.ErrNotExist) }, true},
 	{fault{"the connection to the database was cut", waitOrLook, false},
 		func(err error) bool {
 			ends := []error{io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET, syscall.EPIPE}
 			return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) || says("conn closed")(err)
-		}},
-	{fault{"the row of the store about itself is missing", lookAtSchema, true}, is(pgx.ErrNoRows)},
+		}, true},
+	{fault{"the row of the store about itself is missing", lookAtSchema, true}, is(pgx.ErrNoRows), false},
 	{fault{"the database does not answer in time", waitOrLook, false},
-		func(err error) bool { return errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err) }},
-	{fault{"the database cannot be reached", isItThere, false}, as[*net.OpError]},
+		func(err error) bool { return errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err) }, true},
+	{fault{"the database cannot be reached", isItThere, false}, as[*net.OpError], true},
 }
 
 // unanswered is the fault of an error that no database has answered.
@@ -80,4 +87,18 @@ func unanswered(err error) (fault, bool) {
 		}
 	}
 	return fault{}, false
+}
+
+// Away reports whether a store could not be opened because its database is away. It is worth waiting for: it may be
+// starting or failing over, or this machine has no network yet.
+func Away(err error) bool {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return passes(answer)
+	}
+	for _, w := range ways {
+		if w.is(err) {
+			return w.away
+		}
+	}
+	return false
 }
