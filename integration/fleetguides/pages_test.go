@@ -40,10 +40,25 @@ var pages = []page{
 	{"docs/first-fleet.md", []machine{
 		{"find.example.com", nil}, {"web-1.example.com", nil}, {"web-2.example.com", nil}, {"db-1.example.com", nil},
 	}, beforeTheFirstFleet, false},
+	{"docs/proxies.md", []machine{{"find.example.com", []string{"nginx-light", "haproxy"}}, {"web-1.example.com", nil}}, behindAProxy, true},
 	{"docs/production.md", []machine{
 		{"find.example.com", []string{"nginx-light"}}, {"find1.example.com", nil}, {"monitor.example.com", []string{"prometheus"}},
 		{"web-1.example.com", nil}, {"web-2.example.com", nil}, {"web-3.example.com", nil},
 	}, companyMachines, true},
+}
+
+// behindAProxy is a machine with an authority of its own and releases, before anything is configured on it.
+func behindAProxy(r *reader) {
+	find, web := r.hosts["find.example.com"], r.hosts["web-1.example.com"]
+	r.sh(find, `mkdir /root/ca; cd /root/ca
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 -subj "/CN=Example" -keyout ca.key -out ca.pem
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 -subj "/CN=find.example.com" \
+  -addext "subjectAltName=DNS:find.example.com" -addext basicConstraints=critical,CA:FALSE -CA ca.pem -CAkey ca.key -keyout find.key -out find.pem
+cp find.pem /etc/ssl/find.example.com.pem
+cp find.key /etc/ssl/private/find.example.com.key`)
+	web.Write("/etc/ssl/example-ca.pem", find.Read("/root/ca/ca.pem"))
+	r.releases(find, "/var/lib/teleport-find/releases")
+	r.agent("web-1.example.com")
 }
 
 // companyMachines are those of a company with an authority of its own, releases on the server, and Prometheus.
