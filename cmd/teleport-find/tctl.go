@@ -14,11 +14,15 @@ var tctl = []struct{ theirs, ours string }{
 	{"reset", "reset"},
 	{"update --set-agent-auto-update=on", "enable"},
 	{"update --set-agent-auto-update=off", "disable"},
+	{"update --schedule regular --group", "set-group"},
 	{"update", "set-version"},
 }
 
 // tctlFlags are those of "tctl autoupdate update". The version is a word here; without the flag there is none.
-var tctlFlags = map[string]string{"--set-agent-version": "", "--set-start-version": "--start"}
+var tctlFlags = map[string]string{
+	"--set-agent-version": "", "--set-start-version": "--start",
+	"--set-start-hour": "--start-hour", "--set-jitter-seconds": "--jitter-seconds",
+}
 
 // fromTctl turns the words after "autoupdate" into a command of this program. It reports false for what is none.
 func fromTctl(words []string) (ours []string, ok bool) {
