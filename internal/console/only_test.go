@@ -39,6 +39,7 @@ var passages = map[string]string{
 	"cmd/teleport-find/main.go main: log.SetOutput":              "to an Output",
 	"cmd/teleport-find/log.go newLog: slog.NewTextHandler":       "on an Output",
 	"cmd/teleport-find/log.go newLog: slog.NewJSONHandler":       "on an Output",
+	"find/server/parts/limits.go ErrorLog: log.New":              "over the logger that the server was given",
 	"installer/transaction/transient.go runTransient: os.Stdout": "the second half of a command inherits it, and makes an Output of it",
 	"installer/transaction/transient.go runTransient: os.Stderr": "the same",
 	"cmd/teleport-find/log.go newLog: File":                      "to ask whether the journal reads it",
