@@ -74,6 +74,8 @@ func (u updater) CheckRecovery(ctx context.Context, recovery systemd.Unit) *fail
 	return u.host.CheckRecovery(ctx, recovery)
 }
 
+func (u updater) CheckLimits(of systemd.Unit) *failure.Error { return u.host.CheckLimits(of) }
+
 func (u updater) Rescuer(ctx context.Context) (program string, schema int, err error) {
 	return u.i.Machine.AskRescuer(ctx)
 }

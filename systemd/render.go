@@ -29,7 +29,7 @@ var unitTemplates = sync.OnceValue(func() *template.Template {
 // somebody else and is not touched.
 const mark = "# Part of teleport-update. Change it with \"systemctl edit\", not here."
 
-// A UnitFile is one of the updater's own units.
+// A UnitFile is one of the updater's own units, or a drop-in of one.
 type UnitFile struct {
 	Name    string
 	Content []byte
@@ -38,6 +38,7 @@ type UnitFile struct {
 	WantedBy string
 
 	template string // its file in templates
+	limits   []ownLimit
 }
 
 // Files returns the updater's units, as Install writes them and a package ships
@@ -54,10 +55,12 @@ func (u Units) Files() ([]UnitFile, error) {
 		Command, Config, Journal string
 		Mounts                   []string // what has to be there for a recovery
 		Recover, RunDirectory    string   // a unit, and a folder in /run
+		Limits                   []ownLimit
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"), u.mounts(),
-		u.Recovery(), u.runDirectory()}
-	files := u.named()
+		u.Recovery(), u.runDirectory(), nil}
+	files := append(u.named(), u.limitFiles()...)
 	for i := range files {
+		values.Limits = files[i].limits
 		content := bytes.NewBufferString(mark + "\n")
 		if err := unitTemplates().ExecuteTemplate(content, files[i].template, values); err != nil {
 			return nil, fmt.Errorf("render %s: %w", files[i].Name, err)

@@ -105,7 +105,9 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 			for _, f := range files {
 				path := filepath.Join(root, f.Name)
 				writeFile(t, path, string(f.Content))
-				args = append(args, path)
+				if f.template != "limits.conf.tmpl" { // it reads drop-ins with their unit
+					args = append(args, path)
+				}
 			}
 			out, err := exec.Command(analyze, args...).CombinedOutput()
 			if err != nil || strings.Contains(string(out), root) {

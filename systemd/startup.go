@@ -16,7 +16,6 @@ type Startup struct {
 	WorkingDirectory string   // empty: none that has to be there
 	EnvironmentFiles []string // that have to be there
 	TooLow           []string // limits under which no program as this one comes to its end, as a unit file has them
-	TooShort         []string // times in which none does that has an end
 	EndsService      []string // limits under which a service as the agent's does not stay up, whatever its version
 
 	// Before are the commands that systemd runs first and that keep it from starting the unit if they fail, as a
@@ -48,12 +47,6 @@ var least = []struct {
 	{"TasksMax", 4},
 }
 
-// times are those after which systemd ends a unit's processes, without their units. In less than leastTime, in microseconds,
-// this program does not come to its end.
-var times = []string{"TimeoutStart", "RuntimeMax"}
-
-const leastTime = 1_000_000
-
 // leastAddressSpace is what the program of an agent and its runtime reserve. A service that is ended within leastRuntime, and
 // started again, looks like one that crashes.
 const (
@@ -83,11 +76,6 @@ func parseStartup(p properties) Startup {
 	for _, l := range least {
 		if value, there := p[l.name].Value().(uint64); there && value < l.value {
 			s.TooLow = append(s.TooLow, l.name+"="+strconv.FormatUint(value, 10))
-		}
-	}
-	for _, name := range times {
-		if usec, there := p[name+"USec"].Value().(uint64); there && usec < leastTime {
-			s.TooShort = append(s.TooShort, name+"Sec="+limit(usec).String())
 		}
 	}
 	if value, there := p["LimitAS"].Value().(uint64); there && value < leastAddressSpace {
@@ -196,14 +184,6 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 		return s.TooLow[0]
 	}
 	return ""
-}
-
-// PreventsEnd is PreventsStart for a program that is to come to its end.
-func (s Startup) PreventsEnd(ctx context.Context) string {
-	if setting := s.PreventsStart(ctx); setting != "" || len(s.TooShort) == 0 {
-		return setting
-	}
-	return s.TooShort[0]
 }
 
 // lacksFolder reports whether the folder to work in is not there, and nobody brings it.

@@ -19,8 +19,8 @@ func TestWhatPreventsAStartByItsUnit(t *testing.T) {
 	bringsAny := map[string]any{"Requires": []string{"secrets.service"}, "After": []string{"secrets.service"}}
 	bringsOther := map[string]any{"Wants": []string{"network-online.target", "late.service"}, "After": []string{"network-online.target"}}
 	for name, tc := range map[string]struct {
-		unit, more  map[string]any
-		start, ends string
+		unit, more map[string]any
+		start      string
 	}{
 		"nothing":                          {},
 		"a group":                          {unit: map[string]any{"Group": "no-such-group"}, start: "Group=no-such-group"},
@@ -53,10 +53,7 @@ func TestWhatPreventsAStartByItsUnit(t *testing.T) {
 		"variables, or none":        {unit: map[string]any{"EnvironmentFiles": [][]any{{gone, true}}}},
 		"variables that are made":   {unit: map[string]any{"EnvironmentFiles": [][]any{{gone, false}}}, more: bringsAny},
 		"memory":                    {unit: map[string]any{"LimitAS": uint64(1 << 20)}, start: "LimitAS=1048576"},
-		"a short time":              {unit: map[string]any{"TimeoutStartUSec": uint64(1000)}, ends: "TimeoutStartSec=1ms"},
-		"another short time":        {unit: map[string]any{"RuntimeMaxUSec": uint64(1000)}, ends: "RuntimeMaxSec=1ms"},
-		"a time and no group":       {unit: map[string]any{"RuntimeMaxUSec": uint64(1000), "Group": "no-such-group"}, start: "Group=no-such-group"},
-		"no limit, as infinity has": {unit: map[string]any{"RuntimeMaxUSec": ^uint64(0), "LimitAS": ^uint64(0)}},
+		"no limit, as infinity has": {unit: map[string]any{"LimitAS": ^uint64(0)}},
 	} {
 		all := map[string]any{}
 		for _, of := range []map[string]any{tc.unit, tc.more} {
@@ -67,13 +64,6 @@ func TestWhatPreventsAStartByItsUnit(t *testing.T) {
 		s := parseStartup(variants(all))
 		if got := s.PreventsStart(t.Context()); got != tc.start {
 			t.Errorf("%s: %q keeps it from starting; want %q", name, got, tc.start)
-		}
-		want := tc.ends
-		if want == "" {
-			want = tc.start
-		}
-		if got := s.PreventsEnd(t.Context()); got != want {
-			t.Errorf("%s: %q keeps it from its end; want %q", name, got, want)
 		}
 	}
 	for _, tc := range []struct {

@@ -40,11 +40,6 @@ type Transient struct {
 const (
 	transientPoll = 200 * time.Millisecond
 	transientKept = time.Minute
-	// transientStop is how long the program may need to end after SIGTERM, and what is
-	// run after it: either may put things back. The longest undoing waits a minute for
-	// who uses the database, restores it, stops the agent twice and starts it once, for
-	// a minute and a half each where its unit does not say more, and watches it.
-	transientStop = 15 * time.Minute
 	// transientScore has the kernel kill the agent before what would bring it back.
 	transientScore = -900
 )
@@ -228,7 +223,7 @@ func (t Transient) properties() []sdbus.Property {
 		set("Environment", append([]string{}, t.Env...)),
 		set("Slice", "system.slice"),
 		set("KillMode", "mixed"),
-		set("TimeoutStopUSec", uint64(transientStop.Microseconds())),
+		set("TimeoutStopUSec", uint64(stopLimit.Microseconds())),
 		set("RuntimeMaxUSec", runtimeMax),
 		set("IgnoreSIGPIPE", true),
 		// The exit code has to be there to be read: a client of the private socket

@@ -59,9 +59,10 @@ type Unit struct {
 	Restart      string // after which ends systemd starts it again: "no", "on-failure", …
 	JobPending   bool
 
-	RestartDelay time.Duration // pause before systemd starts a unit that died
-	StartTimeout time.Duration // Forever if there is none
-	StopTimeout  time.Duration // Forever if there is none
+	RestartDelay time.Duration            // pause before systemd starts a unit that died
+	StartTimeout time.Duration            // Forever if there is none
+	StopTimeout  time.Duration            // Forever if there is none
+	Limits       map[string]time.Duration // after which systemd ends the unit or its job, by property
 
 	Exit    ExitStatus    // how the main process ended last
 	ExitPID uint32        // which one that was, where none runs
@@ -267,6 +268,7 @@ func parseUnit(name string, p properties) Unit {
 		},
 		ExitPID: property[uint32](p, "ExecMainPID"),
 		Ties:    parseTies(p),
+		Limits:  parseLimits(p),
 	}
 	if id := property[[]byte](p, "InvocationID"); len(id) > 0 && strings.Trim(string(id), "\x00") != "" {
 		u.InvocationID = hex.EncodeToString(id)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"teleport-update/internal/durable"
 	"teleport-update/internal/layout"
@@ -103,7 +104,10 @@ func (u Units) Erase() error {
 // Folders are those that Write and Erase change something in.
 func (u Units) Folders() []string {
 	u = u.withDefaults()
-	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile()), filepath.Dir(u.UpdaterInfoFile())}
+	dirs := []string{u.UnitDir, filepath.Dir(u.UpdaterInfoFile())}
+	for _, f := range u.limitFiles() {
+		dirs = append(dirs, filepath.Join(u.UnitDir, filepath.Dir(f.Name)))
+	}
 	for _, f := range u.named() {
 		if f.WantedBy != "" {
 			dirs = append(dirs, filepath.Join(u.ConfigDir, f.WantedBy+".wants"))
@@ -185,7 +189,7 @@ func (u Units) places() ([]place, error) {
 	usual := u.Programs == "" && u.DataDir == layout.DataDir && u.LinkDir == layout.LinkDir && u.UnitDir == layout.UnitDir
 	var places []place
 	for _, f := range files {
-		if u.RecoveryOnly && f.Name != u.Recovery() {
+		if u.RecoveryOnly && (f.Name == u.Timer() || strings.HasPrefix(f.Name, u.Service())) {
 			continue
 		}
 		p := place{UnitFile: f, own: filepath.Join(u.UnitDir, f.Name)}
@@ -227,7 +231,7 @@ func (p place) install() (changed bool, err error) {
 	switch {
 	case p.packaged != "" && p.present != nil:
 		// Ours would come before the package's, and stay as it is for ever.
-		if err := durable.Remove(p.own); err != nil {
+		if err := p.removeOwn(); err != nil {
 			return false, err
 		}
 		changed = true
@@ -258,16 +262,31 @@ func (p place) remove() error {
 	if p.foreign {
 		return nil
 	}
-	for _, path := range []string{p.wants, p.own} {
-		if path == "" {
-			continue
-		}
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := durable.Remove(path); err != nil {
+	if p.wants != "" && isThere(p.wants) {
+		if err := durable.Remove(p.wants); err != nil {
 			return err
 		}
+	}
+	if !isThere(filepath.Dir(p.own)) {
+		return nil
+	}
+	return p.removeOwn()
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// removeOwn takes the file away, and the folder of a drop-in, in which an administrator may have others.
+func (p place) removeOwn() error {
+	if isThere(p.own) {
+		if err := durable.Remove(p.own); err != nil {
+			return err
+		}
+	}
+	if strings.Contains(p.Name, "/") {
+		return durable.RemoveEmpty(filepath.Dir(p.own))
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func writeFile(t *testing.T, path, content string) {
 
 func TestInstallWritesAndEnablesOnce(t *testing.T) {
 	units, root := tempUnits(t)
-	if problems := units.Problems(); len(problems) != 5 {
+	if problems := units.Problems(); len(problems) != 8 {
 		t.Errorf("problems of nothing: %q", problems)
 	}
 	if _, err := units.Write(); err != nil {
@@ -286,7 +286,7 @@ func TestADisabledTimerStaysDisabled(t *testing.T) {
 func TestAPackagesUnitsAreOnlyEnabled(t *testing.T) {
 	dir := t.TempDir()
 	// The usual folders, because only for them a package's units are right. Nothing
-	// is written there: the package has all three.
+	// is written there: the package has all.
 	units := Units{Binary: "/usr/bin/teleport-update", ConfigDir: dir + "/etc", PackageDirs: []string{dir + "/none", dir + "/package"},
 		EnableTimer: true}
 	files, err := units.Files()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -89,7 +90,8 @@ func TestACommandFindsTheDataFolderThatEnableWasGiven(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, u := range rendered {
-				if err := os.WriteFile(filepath.Join(units, u.Name), u.Content, 0o644); err != nil {
+				path := filepath.Join(units, u.Name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, u.Content, 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -130,10 +130,18 @@ func updaterBroken(h *facts, f *finder) error {
 	if u := o.Run; err == nil && !o.Others && len(u.Command) > 0 && !u.Runs("update") && !u.RunsByShell("teleport-update update") {
 		// Its words may hold a password. A shell's command that updates nothing leaves no trace of a run.
 		f.found(nil, fmt.Sprintf("%s starts %s, which updates nothing: look at %s", u.Name, u.Command[0],
-			strings.Join(u.DropIns, ", ")))
+			strings.Join(u.OthersDropIns(), ", ")))
 	}
-	if err != nil || !h.Deep || o.Others {
+	if err != nil || o.Others {
 		return err
+	}
+	if why, err := h.RunLimit(h); err != nil {
+		return err
+	} else if why != nil {
+		f.found(nil, fmt.Sprintf("%v: %s", why.What, why.Fix))
+	}
+	if !h.Deep {
+		return nil
 	}
 	why, err := h.RunNeeds(h)
 	if why != nil {
@@ -258,7 +266,7 @@ func howItEnded(u systemd.Unit) string {
 	case "exec-condition":
 		return "was skipped: a command of ExecCondition= did not succeed"
 	case "timeout":
-		return "took too long, and systemd ended it"
+		return fmt.Sprintf("took too long (TimeoutStartSec=%v), and systemd ended it", u.StartTimeout)
 	case "oom-kill":
 		return "was killed for want of memory"
 	case "start-limit-hit":

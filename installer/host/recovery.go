@@ -13,7 +13,7 @@ import (
 // or what a drop-in adds. It is nil if nothing shows, or no systemd runs. What the unit runs is tried
 // by Rescuer.
 func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error {
-	look := "look at " + strings.Join(u.DropIns, ", ")
+	look := "look at " + strings.Join(u.OthersDropIns(), ", ")
 	switch {
 	case u.LoadState == "":
 		return nil
@@ -32,8 +32,11 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 			return failure.Unchanged("%s would not be started, for %s does not hold", u.Name, c).To("%s", look)
 		}
 	}
-	if setting := u.Ties.Startup.PreventsEnd(ctx); setting != "" {
+	if setting := u.Ties.Startup.PreventsStart(ctx); setting != "" {
 		return failure.Unchanged("%s would not come to its end, for %s keeps it from that", u.Name, setting).To("%s", look)
+	}
+	if short := h.CheckLimits(u); short != nil {
+		return short
 	}
 	if before := u.Ties.Startup.Before; len(before) > 0 {
 		return failure.Unchanged("%s would not be started if another command fails, %s", u.Name, before[0]).
@@ -47,6 +50,17 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 		return failure.Unchanged("%s could not do its work, for %s keeps it from that", u.Name, setting).To("%s", look)
 	}
 	return nil
+}
+
+// CheckLimits names the limit that would have systemd end one of the updater's own units, u, before it has undone a version; nil if
+// there is none.
+func (h *Host) CheckLimits(u systemd.Unit) *failure.Error {
+	short := h.OwnUnits().ShortLimit(u)
+	if short == nil {
+		return nil
+	}
+	return failure.Unchanged("systemd would end %s before a version is undone: %v ranks above the updater's own limit", u.Name, short).
+		To("remove that setting and run `systemctl daemon-reload`")
 }
 
 // keepsRecovery is the setting of the recovery's unit that keeps it from its program, or from a folder in

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"teleport-update/systemd"
 )
@@ -56,9 +57,12 @@ func TestWhatKeepsTheRecoveryFromItsWork(t *testing.T) {
 		"another folder is read-only":   {veil("/nonexistent", systemd.Writing), ""},
 		"links that cannot be executed": {veil(h.Paths.LinkDir, systemd.Executing), ""},
 		"a command that skips it":       {func(u *systemd.Unit) { u.Ties.Startup.Before = []string{"ExecCondition=/bin/false"} }, "ExecCondition=/bin/false"},
-		"a time that is too short":      {func(u *systemd.Unit) { u.Ties.Startup.TooShort = []string{"TimeoutStartSec=1ms"} }, "TimeoutStartSec=1ms"},
-		"a group":                       {func(u *systemd.Unit) { u.Ties.Startup.Groups = []string{"Group=no-such"} }, "Group=no-such"},
-		"another root":                  {func(u *systemd.Unit) { u.Ties.View.Root = "RootDirectory=/srv" }, "RootDirectory=/srv"},
+		"a time that is too short": {func(u *systemd.Unit) {
+			u.DropIns = []string{"/lib/zzzz-teleport-update.conf", "/etc/zzzzz.conf"}
+			u.Limits = map[string]time.Duration{"TimeoutStartUSec": time.Millisecond, "TimeoutStopUSec": 3 * time.Hour}
+		}, "TimeoutStartSec=1ms in /etc/zzzzz.conf"},
+		"a group":      {func(u *systemd.Unit) { u.Ties.Startup.Groups = []string{"Group=no-such"} }, "Group=no-such"},
+		"another root": {func(u *systemd.Unit) { u.Ties.View.Root = "RootDirectory=/srv" }, "RootDirectory=/srv"},
 	} {
 		u := systemd.Unit{Name: "teleport-update-recover.service", LoadState: "loaded", ExecStart: program, DropIns: []string{"/etc/a.conf"},
 			Command: []string{program, "recover", "--boot"}}

@@ -31,7 +31,6 @@ func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
 			says: "systemd has teleport.service as bad-setting: `systemctl status teleport.service`"},
 		"started by others only": {unit: systemd.Unit{Ties: systemd.Ties{RefusesStart: true}}, says: "RefuseManualStart="},
 		"its group is gone":      {unit: systemd.Unit{Ties: systemd.Ties{Startup: systemd.Startup{Groups: []string{"Group=no-such"}}}}, says: "Group=no-such keeps it from that"},
-		"it has little time":     {unit: systemd.Unit{Ties: systemd.Ties{Startup: systemd.Startup{TooShort: []string{"TimeoutStartSec=1ms"}}}}},
 		"commands come first":    {unit: systemd.Unit{Ties: systemd.Ties{Startup: systemd.Startup{Before: []string{"ExecStartPre=/bin/true"}}}}},
 		"its program is hidden": {unit: systemd.Unit{ExecStart: "/usr/local/bin/teleport", Ties: systemd.Ties{View: systemd.View{Veils: []systemd.Veil{{Setting: "TemporaryFileSystem=/usr/local", Path: "/usr/local"}}}}},
 			says: "TemporaryFileSystem=/usr/local hides its program /usr/local/bin/teleport from it"},

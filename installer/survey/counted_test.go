@@ -106,6 +106,7 @@ func (c counted) Schema(context.Context) (string, error) { return "1-ab", c.read
 
 func (c counted) Rescuer(context.Context) (string, int, error)               { return "", 0, c.read("rescuer") }
 func (c counted) CheckRecovery(context.Context, systemd.Unit) *failure.Error { return nil }
+func (c counted) CheckLimits(systemd.Unit) *failure.Error                    { return nil }
 func (c counted) OwnUnits() systemd.Units                                    { c.reads["own units"]++; return systemd.Units{} }
 
 // active is the version that is on the host's disk.

@@ -66,6 +66,15 @@ func (s *Survey) Recovery(ctx context.Context) (why *failure.Error, err error) {
 	return s.from.Updater.CheckRecovery(ctx, o.Recovery), nil
 }
 
+// RunLimit names the limit that would have systemd end a run of the timer before it has undone a version; nil if there is none.
+func (s *Survey) RunLimit(ctx context.Context) (why *failure.Error, err error) {
+	o, err := s.Own(ctx)
+	if err != nil || o.Others {
+		return nil, err
+	}
+	return s.from.Updater.CheckLimits(o.Run), nil
+}
+
 // RecoveryNeeds says which unit that the recovery needs keeps systemd from starting it; nil if none shows. It asks
 // systemd for each of them.
 func (s *Survey) RecoveryNeeds(ctx context.Context) (why *failure.Error, err error) {

@@ -64,6 +64,8 @@ type Updater interface {
 	CheckOthersCame() *failure.Error
 	// CheckRecovery is about the unit of the recovery at boot, as systemd has it.
 	CheckRecovery(context.Context, systemd.Unit) *failure.Error
+	// CheckLimits is about when systemd ends one of the updater's own units.
+	CheckLimits(systemd.Unit) *failure.Error
 	// Rescuer runs the program of the recovery at boot.
 	Rescuer(context.Context) (program string, schema int, err error)
 }

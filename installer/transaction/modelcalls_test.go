@@ -162,6 +162,7 @@ func (m *model) QueueOther(_ context.Context, unit string) (wait func(context.Co
 
 func (m *model) Unit(_ context.Context, name string) (systemd.Unit, error) {
 	u := systemd.Unit{Name: name, LoadState: "loaded", ActiveState: "active"}
+	u.DropIns, _ = filepath.Glob(filepath.Join(m.Host.Paths.UnitDir, name+".d", "zzzz-*.conf")) // the limits of our units
 	if up, other := m.others[name]; other && !up {
 		u.ActiveState = "inactive"
 	}

@@ -29,7 +29,7 @@ func (p purged) make(t *testing.T, kind Kind) *model {
 	}
 	for _, file := range files {
 		if p.units {
-			must(t, os.Remove(file))
+			must(t, os.RemoveAll(file))
 		}
 	}
 	if p.copied {

@@ -3,13 +3,16 @@ package transaction
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"teleport-update/backup"
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/space"
 	"teleport-update/systemd"
 )
@@ -58,6 +61,7 @@ func preflightChecks() []preflightCheck {
 			sentence: "put version %[2]s in its place: %[1]w", advice: "see that the folder can be written"},
 		{name: "room in /run", needs: Change, check: roomInRun, standing: true},
 		{name: "unit of the recovery", needs: Change | OwnUnits, check: recoveryStarts},
+		{name: "limits of the updater's units", needs: Change | OwnUnits, check: undoingHasTime},
 		{name: "recovery at boot", needs: Change | OwnUnits, check: recoveryRuns,
 			sentence: "the recovery at boot, which would repair an update that a power cut ends, cannot run its program: %[1]w",
 			advice:   "make the program executable (`teleport-update verify` says what is in the way), then run the command again"},
@@ -327,6 +331,29 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 	why.What = fmt.Errorf("the recovery at boot, which would repair an update that a power cut ends, cannot be counted on: %w", why.What)
 	why.State = StaysAsItIs(p.config)
 	return why.Refused()
+}
+
+// undoingHasTime: a run of the timer, or the unit that this process is in, may have to undo the version. The recovery's limits are
+// looked at with its unit.
+func undoingHasTime(p *Preflight, ctx context.Context) error {
+	var names []string
+	if own := p.t.m.Host.OwnUnits(); !own.RecoveryOnly {
+		names = append(names, own.Service())
+	}
+	if in := procfs.Host().ServiceOf(os.Getpid()); systemd.IsOwn(in) && !slices.Contains(names, in) {
+		names = append(names, in)
+	}
+	for _, name := range names {
+		u, err := p.t.agent.Unit(ctx, name)
+		if err != nil {
+			return err
+		}
+		if why := p.t.m.Host.CheckLimits(u); why != nil {
+			why.State = StaysAsItIs(p.config)
+			return why.Refused()
+		}
+	}
+	return nil
 }
 
 func recoveryRuns(p *Preflight, ctx context.Context) error {

@@ -140,7 +140,8 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
 	t.holdOthersAgain(ctx, 0)
-	err = recoveries()[row.boot](t, ctx)
+	// Half an undoing leaves no agent: it goes on when systemd tells this process to end, as by a limit of the unit.
+	err = recoveries()[row.boot](t, context.WithoutCancel(ctx))
 	t.recoverLater(ctx)
 	t.agent.RemoveEnded(ctx) // of a soft reboot
 	return err

@@ -118,7 +118,7 @@ func (t *transaction) recoverLater(ctx context.Context) {
 	_, _, err := t.agent.RunTransient(ctx, systemd.Transient{
 		Description: "Close the open transaction of the Teleport agent",
 		Argv:        append(append([]string{}, t.m.Command...), "recover"),
-		RuntimeMax:  unitLimit,
+		RuntimeMax:  systemd.SwitchLimit,
 		After:       t.m.Host.Paths.AgentUnit(),
 	})
 	t.m.warn(err, "the transaction stays open until somebody runs `teleport-updater update`")

@@ -10,6 +10,9 @@ import (
 	"teleport-update/systemd"
 )
 
+// tryLimit is more than a program needs to say what it is, on a busy host with a slow disk.
+const tryLimit = 30 * time.Second
+
 // systemdRuns says why systemd could not run a program that this process can: a security module, as SELinux, decides by who executes
 // what, and the recovery at boot is executed by systemd.
 func systemdRuns(ctx context.Context, by runner, program string) error {
@@ -19,11 +22,14 @@ func systemdRuns(ctx context.Context, by runner, program string) error {
 	}
 	defer said.Close()
 	defer says.Close()
+	// The drop-in of units of transactions gives each of them hours.
+	ctx, cancel := context.WithTimeoutCause(ctx, tryLimit, fmt.Errorf("it has not ended within %v", tryLimit))
+	defer cancel()
 	code, ran, err := by.RunTransient(ctx, systemd.Transient{
 		Description: "a try of the recovery of teleport-update",
 		Argv:        []string{program, "version", "--format", "json"},
 		Env:         []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"},
-		RuntimeMax:  30 * time.Second,
+		RuntimeMax:  tryLimit,
 		Stdout:      says,
 	})
 	switch {

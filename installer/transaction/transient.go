@@ -5,17 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"teleport-update/installer/host"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
-
-// A transaction takes minutes: a stop of the agent, a database, two health windows.
-// What takes longer than this is stuck, and stopping it lets the next run
-// recover.
-const unitLimit = 2 * time.Hour
 
 // ExitError is the exit code of a transaction, or of its recovery, that ran, and
 // explained itself, in a unit of its own.
@@ -66,7 +60,7 @@ func (m *Machine) runTransient(ctx context.Context, agent runner, description st
 	code, ran, err := agent.RunTransient(ctx, systemd.Transient{
 		Description: description,
 		Argv:        append(append([]string{}, m.Command...), command),
-		RuntimeMax:  unitLimit,
+		RuntimeMax:  systemd.SwitchLimit,
 		StopPost:    append(append([]string{}, m.Command...), "recover"), // see RecoverKilled
 		Env:         m.handedOn(),
 		Stdin:       stdin,

@@ -137,7 +137,7 @@ func (w *sweptHost) lookReplaced() (v string, problems []string) {
 // theirsManage tells what of the other updater is not as it was. Our recovery may be there:
 // it does nothing without a journal.
 func (w *sweptHost) theirsManage() (problems []string) {
-	const script = `for dir; do diff -r --no-dereference "/root/base$dir" "$dir"; done | grep -v teleport-update-recover`
+	const script = `for dir; do diff -r --no-dereference "/root/base$dir" "$dir"; done | grep -v -e teleport-update-recover -e teleport-update-switch-`
 	dirs := append([]string{"/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system"}, w.replaces.changed...)
 	if r := w.Try(append([]string{"sh", "-c", script, "sh"}, dirs...)...); r.Stdout+r.Stderr != "" {
 		problems = append(problems, "the host is not what it was: "+r.Stdout+r.Stderr)

@@ -92,7 +92,7 @@ func TestAnUpdaterThatRunsTooLongLeavesNothingOpen(t *testing.T) {
 			if deaf {
 				limits += "KillSignal=SIGKILL\n"
 			}
-			s.Write("/run/systemd/system/"+unit+".d/limits.conf", limits)
+			s.Write("/run/systemd/system/"+unit+".d/zzzzz-limits.conf", limits)
 			s.Must("systemctl", "daemon-reload")
 			r, err := update.Wait()
 			s.Check(err)

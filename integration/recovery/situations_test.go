@@ -214,7 +214,7 @@ func TestARecoveryThatIsKilledAtBoot(t *testing.T) {
 	s.migratingTo("1.1.0")
 	s.cutInMidWatch("1.1.0")
 	// Killed by systemd after a moment, at three boots in a row. Before the cut, the change would be refused for it.
-	s.Write("/etc/systemd/system/teleport-update-recover.service.d/50-test.conf", "[Service]\nTimeoutStartSec=1ms\nTimeoutStopSec=1ms\n")
+	s.Write("/etc/systemd/system/teleport-update-recover.service.d/zzzzz-test.conf", "[Service]\nTimeoutStartSec=1ms\nTimeoutStopSec=1ms\n")
 	for range 2 {
 		if err := s.Kill(); err != nil {
 			t.Fatal(err)
