@@ -68,7 +68,7 @@ var suites = []suite{
 			campaign("integration/hostfaults", "30m", "TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers"),
 			campaign("integration/powercut", "4h", "TestEveryState"),
 			campaign("integration/repository", "60m", ""),
-			campaign("integration/fleetguides", "30m", "TestPages"),
+			campaign("integration/fleetguides", "30m", "TestPages|TestAScriptThroughAProxy"),
 			campaign("integration/packages", "30m", "TestThePackagesPolicy|TestCosigns|TestTwoBuilds"),
 			campaign("integration/page", "20m", ""),
 			campaign("integration/units", "20m", "TestAWantedUnit"),
