@@ -14,7 +14,7 @@ type check struct{ file, function, condition string }
 // commonest fault of verifiers. One that is no longer found is an error.
 var checks = []check{
 	{"versions/signature/signature.go", "ParseKeys", "len(data) > MaxKeys"},
-	{"versions/signature/signature.go", "ParseKeys", "len(bytes.TrimSpace(rest)) > 0"},
+	{"versions/signature/signature.go", "ParseKeys", "begun != 0"},
 	{"versions/signature/signature.go", "ParseKeys", "len(keys) == 0"},
 	{"versions/signature/signature.go", "parseKey", `block.Type != "PUBLIC KEY"`},
 	{"versions/signature/signature.go", "parseKey", `strings.Contains(block.Type, "PRIVATE")`},
@@ -28,7 +28,7 @@ var checks = []check{
 	{"versions/fetch/verifier.go", "readSibling", "more"},
 	{"versions/fetch/receive.go", "stream", "got != d.digest"},
 
-	{"installer/policy/policy.go", "load", "p.Signatures == Require && len(p.Keys) == 0"},
+	{"installer/policy/policy.go", "load", "p.Signatures == Require"},
 	{"installer/policy/policy.go", "missing", "seen.Policy && !p.File"},
 	{"installer/policy/policy.go", "missing", "seen.Keys && len(p.Keys) == 0 && !p.off"},
 	{"installer/policy/parse.go", "Parse", `len(bytes.Trim(data, " \t\r\n\x00")) == 0`},
@@ -56,7 +56,7 @@ var checks = []check{
 	{"installer/policy/policy.go", "load", "open != nil"},
 	{"installer/policy/policy.go", "loadKeys", "open != nil"},
 
-	{"installer/owner.go", "policy", "s != nil"},
+	{"installer/owner.go", "seenOf", "s == nil"},
 	{"installer/owner.go", "seePolicy", "err != nil"},
 	{"installer/owner.go", "allowBy", "err == nil"},
 	{"installer/owner.go", "allowBy", "err == nil && !named"},
