@@ -10,9 +10,12 @@ const (
 	// SystemdRun is there if systemd runs.
 	SystemdRun = "/run/systemd/system"
 
+	// roomOfReload is the room in /run without which systemd refuses to read unit files again (RELOAD_DISK_SPACE_MIN in its
+	// sources), which a change of version and its undoing both ask for.
+	roomOfReload = 16 << 20
 	// roomOfChange and filesOfChange are what a change of version needs in /run, in bytes and in files and folders: the unit
-	// that it runs in, what is written down of this boot, and some for systemd. Nothing is changed with less.
-	roomOfChange  = 256 << 10
+	// that it runs in, what is written down of this boot, and a reload. Nothing is changed with less.
+	roomOfChange  = roomOfReload + 256<<10
 	filesOfChange = 32
 )
 

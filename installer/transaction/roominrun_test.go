@@ -17,10 +17,10 @@ func TestARunWithoutRoomIsSeenBeforeAChange(t *testing.T) {
 		options string
 		says    string // empty: nothing is refused
 	}{
-		"few inodes":         {"size=8m,nr_inodes=20", "32 files (inodes) needed, 19 files (inodes) free"},
-		"enough inodes":      {"size=8m,nr_inodes=100", ""},
-		"inodes not counted": {"size=8m,nr_inodes=0", ""},
-		"little room":        {"size=128k,nr_inodes=100", "256.0 KiB needed"},
+		"few inodes":         {"size=20m,nr_inodes=20", "32 files (inodes) needed, 19 files (inodes) free"},
+		"enough inodes":      {"size=20m,nr_inodes=100", ""},
+		"inodes not counted": {"size=20m,nr_inodes=0", ""},
+		"little room":        {"size=16m,nr_inodes=100", "16.2 MiB needed"},
 	} {
 		dir := t.TempDir()
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, tc.options); err != nil {
