@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,12 @@ const (
 	reloadPending                  // the limit for the new process does not run yet
 	reloadFailed
 )
+
+// keptStill reports whether somebody keeps processes of the agent from running: they are frozen, or stopped by SIGSTOP.
+func (s sample) keptStill() bool {
+	halted := func(p process) bool { return p.inside && p.halted }
+	return s.unit.Frozen || s.main != nil && halted(*s.main) || slices.ContainsFunc(s.group, halted)
+}
 
 // oldServes reports whether the unit's main process is one of another version.
 func (s sample) oldServes() bool { return s.main != nil && !s.main.inside }
@@ -84,6 +91,9 @@ const (
 	// watch of this.
 	lookLimit = time.Second
 	lookShare = 10
+	// stillLimit is how long somebody may keep the agent from running, in all, before the watch gives up: a process that
+	// is frozen or stopped shows nothing about its version.
+	stillLimit = 5 * time.Minute
 	// watchLimit is how often the watch may begin again because somebody else
 	// restarted or reloaded the agent.
 	watchLimit = 2
@@ -101,6 +111,8 @@ type judge struct {
 
 	looked     time.Time     // last, by the clock
 	lost       time.Duration // that does not count: all other times are without it
+	still      bool          // at the last look somebody kept the agent from running
+	stood      time.Duration // for so long, in all
 	begun      time.Time     // of the watch, of a repeated watch, or of the reload's end
 	subject    identity      // zero until seen
 	tookOver   bool          // the PID file or systemd names the subject
@@ -133,7 +145,10 @@ func (j *judge) observe(s sample) verdict {
 	if s.stopping {
 		return verdict{kind: hostStopping}
 	}
-	s.now = j.lived(s.now)
+	s.now = j.lived(s.now, s.keptStill())
+	if j.stood > stillLimit {
+		return failed(fmt.Sprintf("was frozen, or stopped by SIGSTOP, for %v: nobody can tell whether it works", stillLimit))
+	}
 	if j.begun.IsZero() || s.reload == reloadPending {
 		j.begun = s.now
 	}
@@ -155,13 +170,20 @@ func (j *judge) observe(s sample) verdict {
 	return j.observeMain(s)
 }
 
-// lived is the time without what was lost between looks.
-func (j *judge) lived(now time.Time) time.Time {
+// lived is the time without what was lost between looks. Nothing counts of what lies before or after a look at an agent that
+// somebody keeps from running.
+func (j *judge) lived(now time.Time, still bool) time.Time {
 	limit := min(lookLimit, j.Window.Std()/lookShare)
-	if gap := now.Sub(j.looked); !j.looked.IsZero() && gap > limit {
+	gap := now.Sub(j.looked)
+	switch {
+	case j.looked.IsZero():
+	case still || j.still:
+		j.lost += gap
+		j.stood += min(gap, limit)
+	case gap > limit:
 		j.lost += gap - limit
 	}
-	j.looked = now
+	j.looked, j.still = now, still
 	return now.Add(-j.lost)
 }
 

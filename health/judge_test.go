@@ -38,7 +38,7 @@ func exeOf(version string) string { return "/var/lib/teleport/versions/" + versi
 // spawn adds a process that the parent started; the main process if the unit has
 // none.
 func (s *scene) spawn(pid, parent int, exe string) {
-	s.group = append(s.group, process{identity{pid, uint64(pid)}, parent, exe, procfs.Process{Exe: exe}.Inside("/var/lib/teleport/versions/2")})
+	s.group = append(s.group, process{identity{pid, uint64(pid)}, parent, exe, procfs.Process{Exe: exe}.Inside("/var/lib/teleport/versions/2"), false})
 	if s.main == nil {
 		s.lead(pid)
 	}
@@ -81,7 +81,7 @@ func run(steps []step, ready string, newJudge func(sample) *judge) (verdict, tim
 	s := &scene{}
 	began := time.Unix(1e9, 0)
 	var j *judge
-	for elapsed := time.Duration(0); elapsed < 5*time.Minute; elapsed += 100 * time.Millisecond {
+	for elapsed := time.Duration(0); elapsed < 6*time.Minute; elapsed += 100 * time.Millisecond {
 		for len(steps) > 0 && steps[0].at <= elapsed {
 			steps[0].change(s)
 			steps = steps[1:]
@@ -137,6 +137,16 @@ func TestAfterARestart(t *testing.T) {
 			steps: []step{after(0, func(s *scene) { newUp(s); s.took = 2 * time.Second })}, kind: held, at: 32},
 		{name: "the time in which the host stood still is none of the window",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.stood = time.Hour })}, kind: held, at: 29.1},
+		{name: "nor is the time in which its processes are frozen",
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.unit.Frozen = true }), after(100, func(s *scene) { s.unit.Frozen = false })},
+			kind:  held, at: 129.1},
+		{name: "an agent that dies once it may run again is unhealthy",
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.main.halted = true }), after(100, func(s *scene) { s.main.halted = false }),
+				after(101, func(s *scene) { s.down("failed", "failed", "exit-code", systemd.Exited, 1) })},
+			kind: unhealthy, at: 101, reason: "exited with status 1"},
+		{name: "one that is kept from running is not waited for for ever",
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.main.halted = true })},
+			kind:  unhealthy, at: 301, reason: "stopped by SIGSTOP, for 5m0s"},
 		{name: "nor of other limits",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.main = nil }), after(11, func(s *scene) { s.stood = time.Hour }), after(14, newUp)},
 			kind:  held, at: 29.1},
@@ -336,8 +346,8 @@ func TestWhatLiesBetweenTwoLooks(t *testing.T) {
 	} {
 		j := restartJudge(rules{Settings: settings.Settings{Window: of(w.window)}})
 		began := time.Unix(1e9, 0)
-		j.lived(began)
-		if got := j.lived(began.Add(w.pause)).Sub(began); got != w.counts {
+		j.lived(began, false)
+		if got := j.lived(began.Add(w.pause), false).Sub(began); got != w.counts {
 			t.Errorf("%v of a window of %v count as %v; want %v", w.pause, w.window, got, w.counts)
 		}
 	}

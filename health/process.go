@@ -14,11 +14,12 @@ type process struct {
 	parent int
 	exe    string // what it executes, as the kernel names it
 	inside bool   // exe is inside the version's folder
+	halted bool   // SIGSTOP keeps it from running
 }
 
 // seen is a process as a watch of the version in dir looks at it.
 func seen(p procfs.Process, dir string) process {
-	return process{identity{p.PID, p.Start}, p.Parent, p.Exe, p.Inside(dir)}
+	return process{identity{p.PID, p.Start}, p.Parent, p.Exe, p.Inside(dir), p.Halted}
 }
 
 // groupOf returns the processes of a control group and those below it.
