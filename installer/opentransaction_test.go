@@ -2,7 +2,9 @@ package installer
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
@@ -48,6 +50,33 @@ func TestAnOpenTransactionHidesNoAgentThatIsDown(t *testing.T) {
 			}
 			if _, types := h.state(t); !slices.Equal(types, want) {
 				t.Errorf("status has %v, want %v", types, want)
+			}
+		})
+	}
+}
+
+// The next run closes a transaction, unless it fails as the last one did: status says why that could not.
+func TestAnOpenTransactionSaysWhyTheLastRunCouldNot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ended time.Time
+		error string
+		says  bool
+	}{
+		"a run failed since":               {noon.Add(-time.Minute), "put the links back: no space left on device", true},
+		"a run ended well since":           {noon.Add(-time.Minute), "", false},
+		"a run failed before it was begun": {noon.Add(-3 * time.Hour), "put the links back: no space left on device", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newWellHost(t)
+			h.ticks.Ended, h.ticks.Error = tc.ended, tc.error
+			j := &state.Journal{ID: "x", BootID: "boot", Started: noon.Add(-time.Hour), Phase: "rolling_back", Agent: state.Agent{State: state.AgentRunning}}
+			j.From, j.To.Release = &state.Tree{Release: h.config.Active()}, version.Release{Version: "1.2.0", Edition: version.Enterprise}
+			must(t, j.Save(h.Machine.Host.Paths.Journal()))
+			h.state(t)
+			report, err := h.Status(t.Context(), StatusOptions{})
+			must(t, err)
+			if says := strings.Contains(report.Explanation, "; the last run failed: put the links back"); says != tc.says {
+				t.Errorf("status says %q", report.Explanation)
 			}
 		})
 	}

@@ -87,7 +87,12 @@ func transactionRunning(h *facts, f *finder) error {
 
 func transactionOpen(h *facts, f *finder) error {
 	if t, err := h.Transaction(); err == nil && t != nil && !t.Running {
-		f.found(&t.Started, t.CutOff)
+		text := t.CutOff
+		// The run that began the transaction may have failed to undo it.
+		if last := h.Ticks(); last.Error != "" && last.Ended.After(t.Started) {
+			text += "; the last run failed: " + last.Error
+		}
+		f.found(&t.Started, text)
 	}
 	return nil
 }
