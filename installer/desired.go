@@ -4,18 +4,24 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/find"
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
+	"teleport-update/versions"
 )
 
 // httpsPort is what a person means who names only the host of a proxy.
@@ -113,4 +119,122 @@ func (f finder) asker() state.Asker {
 // recall returns the last answer of find for this proxy and group, if any.
 func (f finder) recall(spec state.Spec) *state.LastAnswer {
 	return state.LoadAnswer(f.m.Host.Paths.LastAnswer(), spec.Proxy, spec.Group)
+}
+
+// wanted is a release that is to be on disk, whole.
+type wanted struct {
+	version.Release
+	Config state.Config
+	Spec   state.Spec // with proxy and group filled in
+	SHA256 string     // of a release that was published again: what is on disk is not it
+	// BelowMinimum: by root's word, the policy's minimum and withdrawn versions do not count.
+	BelowMinimum bool
+	// Unasked: the owner's policy is not asked. An open transaction goes back to it.
+	Unasked bool
+	Retried bool // nobody has to run the command again: the next tick tries
+}
+
+// accepts reports whether a tree is the release that is meant: not the copy of an agent
+// that no tarball brought.
+func (w wanted) accepts(tree versions.Tree) bool {
+	return tree.Origin == "" && (w.SHA256 == "" || tree.SHA256 == w.SHA256)
+}
+
+// intent is a request that was decided on, for a release that need not be on disk.
+type intent struct {
+	wanted
+	Request transaction.Request
+	Jitter  time.Duration
+}
+
+// releaseOf is the release that find names.
+func releaseOf(a find.Answer) version.Release {
+	return version.Release{Version: a.Version, Edition: a.Edition}
+}
+
+// named is a release of which no more is known than its name.
+func named(r version.Release) state.Tree { return state.Tree{Release: r} }
+
+// pinning is the command that installs a version.
+func pinning(t, active version.Release) string {
+	pin := "teleport-update pin " + t.Version
+	if version.Compare(t.Version, active.Version) < 0 {
+		pin += " --allow-downgrade"
+	}
+	return pin
+}
+
+// ticks is what the runs of the timer remember of this boot.
+func (i *Installer) ticks() state.Ticks {
+	clock := state.Clock{Now: i.Machine.Now()}
+	if i.Up != nil {
+		clock.Up = i.Up()
+	}
+	return state.LoadTicks(i.Machine.Host.Paths.Ticks(), i.Machine.Host.Paths.DataDir, i.Machine.BootID(), clock)
+}
+
+// up is for how long this host has been up, also while it slept; zero if that cannot be read.
+func up() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// succeeded forgets what runs of the timer failed with: a person's command ended well.
+func (i *Installer) succeeded() {
+	m := i.ticks()
+	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Machine.Timestamp()
+	if err := m.Save(i.Machine.Host.Paths.Ticks()); err != nil {
+		i.Machine.Host.Log.Debug("that the command ended well could not be recorded for status", "error", err)
+	}
+}
+
+// changeStatus changes the status in updates.yaml under the update lock.
+func changeStatus(ctx context.Context, m *transaction.Machine, change func(*state.Config)) error {
+	unlock, err := state.Lock(ctx, m.Host.Paths.UpdateLock(), state.LockPatience)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := m.FreshConfig()
+	if err != nil {
+		return err
+	}
+	change(&c)
+	return c.Save(m.Host.Paths.Config())
+}
+
+// endedEarly is the outcome of an attempt that ended before the change of version, with the release on disk. The history takes it
+// from updates.yaml, with the command that asked.
+func endedEarly(m *transaction.Machine, to version.Release, cause error) *state.LastUpdate {
+	return &state.LastUpdate{Time: m.Timestamp(), Target: to.Version, TargetEdition: to.Edition, Result: state.FailedEarly,
+		Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause)}
+}
+
+// writeEarlyEnd writes down that a person's command ended so, and returns why: its error says what state the host is in.
+func writeEarlyEnd(ctx context.Context, m *transaction.Machine, to version.Release, cause error) error {
+	if ctx.Err() != nil || host.Absent(m.Host.Paths.Config()) { // a refused first enable leaves nothing
+		return cause
+	}
+	err := changeStatus(ctx, m, func(c *state.Config) { c.Status.LastUpdate = endedEarly(m, to, cause) })
+	if err != nil {
+		m.Host.Log.Debug("the attempt could not be recorded for the history", "error", err)
+	}
+	return cause
+}
+
+// reportTickRefused is writeEarlyEnd for a run of update. A refusal has a condition of status, and a run of the timer fails
+// with it once.
+func reportTickRefused(ctx context.Context, m *transaction.Machine, to version.Release, cause error) error {
+	if !failure.Is[*failure.RefusedError](cause) {
+		return writeEarlyEnd(ctx, m, to, cause)
+	}
+	c, unlock, err := m.Open(ctx)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	defer unlock()
+	return m.ReportRefusal(&c, to, cause)
 }

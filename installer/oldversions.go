@@ -3,9 +3,18 @@ package installer
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
+	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
 
@@ -71,4 +80,102 @@ func (o obtainer) oldVersionsLeft(c state.Config) string {
 	}
 	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update "+
 		"_UID=0` says what is in the way", strings.Join(left, ", "), o.m.Host.Store.Dir)
+}
+
+// checkPrograms refuses another folder of programs than the one that this host has, and
+// one that nobody but root may enter.
+func checkPrograms(p state.Paths, asked string) error {
+	switch dir := p.Programs(); {
+	case asked != "" && filepath.Clean(asked) != dir:
+		return failure.Unchanged("the programs of this host's versions are in %s, and stay there", dir).
+			To("leave out --programs-dir, or `teleport-update uninstall` first").Refused()
+	case p.UnusualPrograms() != "" && strings.HasPrefix(dir+"/", p.DataDir+"/"):
+		return failure.Unchanged("%s is in the agent's data folder, which is closed to others", dir).To("name a folder outside of it").Refused()
+	}
+	return nil
+}
+
+// closedPrograms says which of the linked programs others than root cannot run; empty if they
+// can. A link that is missing or leads elsewhere is a finding of its own.
+func closedPrograms(ctx context.Context, linkDir string, tree versions.Tree) (string, error) {
+	names, err := tree.Binaries()
+	if err != nil {
+		return "", nil // the version is damaged
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		to, err := os.Readlink(filepath.Join(linkDir, name))
+		return err != nil || to != tree.Binary(name) || !host.Exists(to)
+	})
+	closed, err := closedToOthers(ctx, linkDir, names)
+	if err != nil || len(closed) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("other users cannot run %s: a folder above %s, or a file in it, is closed to them; see `namei -l %s`, and open it",
+		strings.Join(closed, ", "), tree.Binary(""), tree.Binary(closed[0])), nil
+}
+
+const (
+	// nobody is a user and a group that own nothing, on every distribution.
+	nobody = 65534
+	// nobodyLimit is far more than a look at a few files takes.
+	nobodyLimit = 20 * time.Second
+)
+
+// closedToOthers returns which of the programs, by the links that people call them by,
+// a user without rights cannot run. The kernel is asked in that user's name, for modes
+// are not all that it looks at. Where the folder of links itself is closed, or this is
+// not root, nothing is promised to anybody.
+func closedToOthers(ctx context.Context, linkDir string, names []string) ([]string, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nobodyLimit)
+	defer cancel()
+	script := `cd "$1" 2>/dev/null || exit 0; shift; for name; do test -x "$name" || echo "$name"; done`
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", script, "sh", linkDir}, names...)...)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("look at the programs as a user without rights: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// tablesAgain is after which time the tables of a healthy agent's database are looked at again: each run would cost more than
+// its question to find.
+const tablesAgain = time.Hour
+
+// recordTables records the tables of a healthy agent's database anew where the active version changed them after it was proven, as
+// by a migration that it makes later. Else they count as another version's once the agent crashes, and going back is refused.
+func (t *tick) recordTables(ctx context.Context, c state.Config, sight survey.Agent) {
+	now := t.i.Machine.Timestamp()
+	if c.Status.Unproven || c.Status.ActiveSchema == "" || now.Sub(t.memory.Tables).Abs() < tablesAgain {
+		return
+	}
+	if damage, err := t.host().Damage(ctx); damage != nil || err != nil {
+		return // it may be another version that is healthy
+	}
+	if t.i.Machine.Host.CheckDatabaseThere(int(sight.MainPID), false) != nil {
+		return // of another database; status says so
+	}
+	tables, err := t.host().Schema(ctx)
+	if err != nil || tables == "" {
+		return
+	}
+	t.memory.Tables = now
+	if tables == c.Status.ActiveSchema {
+		return
+	}
+	err = changeStatus(ctx, t.i.Machine, func(now *state.Config) {
+		if now.Active() == c.Active() && now.Status.ActiveSchema == c.Status.ActiveSchema {
+			now.Status.ActiveSchema = tables
+		}
+	})
+	if err != nil {
+		t.i.Machine.Host.Log.Debug("the tables of the agent's database could not be recorded", "error", err)
+		return
+	}
+	t.i.Machine.Host.Log.Info("the agent, which is healthy, has changed the tables of its database since its version was proven; they are "+
+		"recorded", "version", c.Spec.ActiveVersion)
 }

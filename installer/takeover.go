@@ -1,8 +1,11 @@
 package installer
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +15,8 @@ import (
 	"teleport-update/installer/survey"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/trust"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // askServers refuses a host that runs servers of the cluster itself, by what shows that. The database of an auth
@@ -106,4 +111,73 @@ func sameServer(a, b string) bool {
 	one, err := find.ParseProxy(a)
 	other, err2 := find.ParseProxy(b)
 	return err == nil && err2 == nil && strings.EqualFold(strings.TrimSuffix(one.Hostname(), "."), strings.TrimSuffix(other.Hostname(), "."))
+}
+
+// refuseOlder refuses a first enable that would replace an agent, installed by
+// other means, with an older one: its database may be beyond the older version,
+// and enrolling is no wish to go back.
+func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Release, allow bool) error {
+	if allow {
+		return nil
+	}
+	// Where an agent that is not ours may be, the likeliest first.
+	for _, program := range []string{starts, filepath.Join(i.Machine.Host.Paths.LinkDir, host.AgentName), "/usr/bin/teleport"} {
+		if program == "" || !host.Exists(program) {
+			continue
+		}
+		v, err := versions.ProgramVersion(ctx, program)
+		if err != nil {
+			i.Machine.Host.Log.Debug("the version of the installed agent is not known", "program", program, "error", err)
+			continue
+		}
+		if version.Compare(v, t.Version) > 0 {
+			return failure.Unchanged("this host runs version %s (%s), newer than version %s that the cluster wants", v, program, t.Short()).
+				To("set the cluster to version %s or newer, or add --allow-downgrade", v).Refused()
+		}
+		return nil
+	}
+	return nil
+}
+
+// adopt takes over what the updater that is replaced was told, where neither a flag nor
+// updates.yaml says otherwise. A host that it kept on a version stays on that one.
+func (i *Installer) adopt(spec *state.Spec) (stay version.Release, err error) {
+	if !i.Machine.Host.OthersHere() {
+		i.Machine.Host.Log.Info("there is no other updater on this host to replace")
+		return stay, nil
+	}
+	theirs, err := host.ReadOthersSettings()
+	if err != nil {
+		return stay, err
+	}
+	spec.Proxy, spec.Group = cmp.Or(spec.Proxy, theirs.Proxy), cmp.Or(spec.Group, theirs.Group)
+	if len(spec.URLTemplates) == 0 && theirs.Template != "" {
+		spec.URLTemplates = []string{theirs.Template}
+	}
+	if theirs.Pinned && theirs.Active.Version != "" && spec.ActiveVersion == "" {
+		spec.Pinned, stay = true, theirs.Active
+	}
+	i.Machine.Host.Log.Info("the settings of the other updater are taken over where nothing else was said", "proxy", spec.Proxy, "group",
+		spec.Group, "pinned", spec.Pinned)
+	return stay, nil
+}
+
+// checkOtherAgents refuses a first enable that would replace the program of an agent which another unit starts.
+func checkOtherAgents(i *Installer) error {
+	now := i.surveyToChange()
+	defer now.Close()
+	others, err := now.OtherAgents()
+	if err != nil {
+		return failure.Unchanged("it cannot be told whether another unit starts an agent: %w", err)
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	o, paths := others[0], i.Machine.Host.Paths
+	return failure.Unchanged("%s runs an agent by %s (PID %d), and the updater looks after %s only: that agent would start on the "+
+		"cluster's version next time, without a backup of its database, and nobody would watch it", o.Unit,
+		filepath.Join(paths.LinkDir, host.AgentName), o.PID, paths.AgentUnit()).
+		To("if the updater is to look after it, name its unit %[2]s: `systemctl disable --now %[1]s`, move its file, `systemctl daemon-reload`, "+
+			"`systemctl enable --now %[2]s`, then run the command again; if not, give the updater a folder of its own: "+
+			"`teleport-update --link-dir DIR enable`, with the other options as before", o.Unit, paths.AgentUnit()).Refused()
 }

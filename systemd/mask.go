@@ -3,7 +3,11 @@ package systemd
 import (
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/godbus/dbus/v5"
+
+	"teleport-update/internal/durable"
 	"teleport-update/internal/layout"
 )
 
@@ -43,4 +47,90 @@ func unmask(folders []string, unit string) string {
 		return "systemctl unmask --runtime " + unit
 	}
 	return "systemctl unmask " + unit
+}
+
+// moments are the properties of units that say when something happened, which systemd keeps on two
+// clocks.
+var moments = []string{
+	"StateChangeTimestamp", "ActiveEnterTimestamp", "ExecMainStartTimestamp", "ExecMainExitTimestamp", "ConditionTimestamp", "AssertTimestamp",
+	"LastTriggerUSec",
+}
+
+// clockSlack is by how much the clocks may disagree without one that was set back.
+const clockSlack = time.Second
+
+// setBack takes back moments that lie after what the monotonic clock allows: the clock was set back
+// since, and they would hide what came after them. A clock that was set ahead, or a host that slept, lets
+// moments look longer ago than they are, and stays: nobody can tell one from the other.
+func (p properties) setBack(now time.Time, monotonic time.Duration) {
+	for _, name := range moments {
+		at, then := moment(p, name), property[uint64](p, name+"Monotonic")
+		if at.IsZero() || then == 0 {
+			continue
+		}
+		latest := now.Add(limit(then) - monotonic)
+		if at.After(latest.Add(clockSlack)) {
+			p[name] = dbus.MakeVariant(uint64(latest.UnixMicro()))
+		}
+	}
+}
+
+// Foreign are somebody else's files that have the names of our units.
+func (u Units) Foreign() (names []string) {
+	places, err := u.places()
+	if err != nil {
+		return nil // a problem
+	}
+	for _, p := range places {
+		if p.foreign {
+			names = append(names, p.own)
+		}
+	}
+	return names
+}
+
+// CopyDropIns writes our own drop-ins of the agent's unit for units in another folder.
+func (u Units) CopyDropIns(to Units) error {
+	for from, path := range map[string]string{u.CarriedFile(): to.CarriedFile(), u.UpdaterInfoFile(): to.UpdaterInfoFile()} {
+		content, foreign, err := readDropIn(from)
+		if err != nil {
+			return err
+		}
+		if content == nil || foreign {
+			continue
+		}
+		if _, err := writeDropIn(path, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EraseFiles is Erase once the same units are in another folder: what enables them goes only if they
+// are enabled elsewhere.
+func (u Units) EraseFiles(enabledElsewhere bool) error {
+	places, err := u.places()
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
+		if !enabledElsewhere {
+			p.wants = ""
+		}
+		if err := p.remove(); err != nil {
+			return err
+		}
+		if dir := filepath.Dir(p.wants); p.wants != "" {
+			if err := durable.RemoveEmpty(dir); err != nil {
+				return err
+			}
+		}
+	}
+	if err := u.EraseCarried(); err != nil {
+		return err
+	}
+	if _, err := u.EraseUpdaterInfo(); err != nil {
+		return err
+	}
+	return u.ForgetMounts()
 }

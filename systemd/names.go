@@ -1,7 +1,14 @@
 package systemd
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"teleport-update/internal/layout"
 )
@@ -37,4 +44,217 @@ func (u Units) named() []UnitFile {
 		{Name: u.Service(), template: "teleport-update.service.tmpl"},
 		{Name: u.Timer(), WantedBy: "timers.target", template: "teleport-update.timer.tmpl"},
 	}
+}
+
+// dropInNames are the names whose folders of drop-ins add to a unit, those that rank first before the others (systemd.unit(5)): its
+// own, those that end at a dash of it, as "a-.service" of "a-b.service", those of its aliases, and its type.
+func dropInNames(name string, dirs []string) (all []string) {
+	kind := filepath.Ext(name)
+	for _, n := range append([]string{name}, aliasesOf(name, dirs)...) {
+		all = append(all, n)
+		stem := strings.TrimSuffix(n, kind)
+		for i := len(stem) - 2; i > 0; i-- {
+			if stem[i] == '-' {
+				all = append(all, stem[:i+1]+kind)
+			}
+		}
+	}
+	return append(all, strings.TrimPrefix(kind, "."))
+}
+
+// aliasesOf are the other names of a unit: links in the folders of units that lead to its name. A folder that cannot be read has none.
+// The folders of packages, which have hundreds of units, are left out: each run of the timer asks, and Alias= makes its links elsewhere.
+func aliasesOf(name string, dirs []string) (all []string) {
+	for _, dir := range dirs {
+		if slices.Contains(layout.PackageUnitDirs, dir) {
+			continue
+		}
+		entries, err := within(func() ([]os.DirEntry, error) { return os.ReadDir(dir) })
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			alias := e.Type()&os.ModeSymlink != 0 && e.Name() != name && filepath.Ext(e.Name()) == filepath.Ext(name)
+			if !alias {
+				continue
+			}
+			if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && filepath.Base(target) == name {
+				all = append(all, e.Name())
+			}
+		}
+	}
+	return all
+}
+
+// glob are the files that a pattern matches as glob(7) has it: "[!a]" is any other character than "a", and only a dot in
+// the pattern matches one that a name begins with.
+func glob(pattern string) ([]string, error) {
+	pattern = strings.ReplaceAll(pattern, "[!", "[^")
+	found, err := filepath.Glob(pattern)
+	return slices.DeleteFunc(found, func(path string) bool { return hiddenFrom(pattern, path) }), err
+}
+
+// hiddenFrom reports whether a name in a path begins with a dot that the pattern leaves to a wildcard.
+func hiddenFrom(pattern, path string) bool {
+	asked, names := strings.Split(pattern, "/"), strings.Split(path, "/")
+	slices.Reverse(asked) // from the end: a pattern may have two slashes in a row
+	slices.Reverse(names)
+	for i, name := range names[:min(len(names), len(asked))] {
+		if strings.HasPrefix(name, ".") && !strings.HasPrefix(asked[i], ".") {
+			return true
+		}
+	}
+	return false
+}
+
+var errBraces = errors.New("a pattern with braces")
+
+// globExists is PathExistsGlob=, in which systemd expands braces, and this program does not.
+func globExists(pattern string) (bool, error) {
+	if strings.Contains(pattern, "{") {
+		return false, errBraces
+	}
+	found, err := glob(pattern)
+	return len(found) > 0, err
+}
+
+// leftOut are what files are called that systemd passes over in a folder (path-util.c, hidden_or_backup_file), by the end of
+// the name.
+var leftOut = []string{"~", ".rpmnew", ".rpmsave", ".rpmorig", ".dpkg-old", ".dpkg-new", ".dpkg-tmp", ".dpkg-dist", ".dpkg-bak",
+	".dpkg-backup", ".dpkg-remove", ".ucf-new", ".ucf-old", ".ucf-dist", ".swp", ".bak", ".old", ".new"}
+
+// passedOver reports whether a file in a folder is none to DirectoryNotEmpty=.
+func passedOver(name string) bool {
+	return strings.HasPrefix(name, ".") || slices.Contains([]string{"lost+found", "aquota.user", "aquota.group"}, name) ||
+		slices.ContainsFunc(leftOut, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// escapePath is systemd-escape(1) --path. That of go-systemd writes a line feed with one
+// digit.
+func escapePath(dir string) string {
+	var b strings.Builder
+	for i, c := range []byte(strings.Trim(dir, "/")) {
+		switch {
+		case c == '/':
+			b.WriteByte('-')
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == ':', c == '_':
+			b.WriteByte(c)
+		case c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return b.String()
+}
+
+// MountUnit names the unit that mounts something at a path, which has no links in it.
+func MountUnit(path string) string { return escapePath(path) + ".mount" }
+
+// unitLine is a line of a unit file, or several that belong together.
+type unitLine struct {
+	text string
+	end  int // offset in the file at which a word could be added to it
+}
+
+// unitLines are the lines of a unit file without comments. One that ends with a backslash goes on in the
+// next one that is no comment (systemd.syntax(7)).
+func unitLines(content string) (all []unitLine) {
+	goesOn := false
+	offset := 0
+	for line := range strings.Lines(content) {
+		begin := offset
+		offset += len(line)
+		line = strings.TrimRight(line, "\r\n")
+		if text := strings.TrimLeft(line, " \t"); strings.HasPrefix(text, "#") || strings.HasPrefix(text, ";") {
+			continue
+		}
+		slashes := len(line) - len(strings.TrimRight(line, `\`))
+		continues := slashes%2 == 1
+		line = line[:len(line)-slashes%2]
+		end := begin + len(strings.TrimRight(line, " \t"))
+		if continues {
+			line += " "
+		}
+		if goesOn {
+			last := &all[len(all)-1]
+			last.text, last.end = last.text+line, end
+		} else {
+			all = append(all, unitLine{line, end})
+		}
+		goesOn = continues
+	}
+	for i := range all {
+		all[i].text = strings.TrimSpace(all[i].text)
+	}
+	return all
+}
+
+// words splits a line as systemd does: at spaces that are not quoted. take reads what comes after a
+// backslash, and returns it with the rest.
+func words(line string, take func(string) (text, rest string)) (all []string) {
+	var word strings.Builder
+	quote, inWord := byte(0), false
+	for line != "" {
+		first := line[0]
+		rest := line[1:]
+		switch {
+		case first == '\\' && rest != "":
+			text, after := take(rest)
+			word.WriteString(text)
+			rest, inWord = after, true
+		case quote == 0 && (first == '"' || first == '\''):
+			quote, inWord = first, true
+		case quote != 0 && first == quote:
+			quote = 0
+		case quote == 0 && strings.IndexByte(" \t\r\n", first) >= 0:
+			if inWord {
+				all = append(all, word.String())
+			}
+			word.Reset()
+			inWord = false
+		default:
+			word.WriteByte(first)
+			inWord = true
+		}
+		line = rest
+	}
+	if inWord {
+		all = append(all, word.String())
+	}
+	return all
+}
+
+// unescaped takes the character that a backslash protects.
+func unescaped(s string) (text, rest string) {
+	_, size := utf8.DecodeRuneInString(s)
+	return s[:size], s[size:]
+}
+
+// letters are the escapes of one letter.
+var letters = map[byte]string{'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", 's': " ",
+	'\\': `\`, '"': `"`, '\'': "'"}
+
+// numbers are the escapes of a number: how many digits, of which base.
+var numbers = map[byte][2]int{'x': {2, 16}, 'u': {4, 16}, 'U': {8, 16}}
+
+// escaped takes a character by its escape, as in C. What is none stays as it is.
+func escaped(s string) (text, rest string) {
+	if text, ok := letters[s[0]]; ok {
+		return text, s[1:]
+	}
+	kind, digits := numbers[s[0]], s[1:]
+	if kind[0] == 0 {
+		kind, digits = [2]int{3, 8}, s
+	}
+	if len(digits) >= kind[0] {
+		n, err := strconv.ParseUint(digits[:kind[0]], kind[1], 32)
+		if err == nil && slices.Contains([]byte("uU"), s[0]) {
+			return string(rune(n)), digits[kind[0]:]
+		}
+		if err == nil && n <= 0xff {
+			return string([]byte{byte(n)}), digits[kind[0]:]
+		}
+	}
+	return `\`, s
 }

@@ -2,12 +2,15 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/godbus/dbus/v5"
 )
 
 // Startup is what a unit's processes need before they can do anything: systemd looks at it with each start, and not before.
@@ -228,4 +231,72 @@ func (s Startup) isToBeMounted(path string) bool {
 func related(a, b string) bool {
 	a, b = filepath.Clean(a)+"/", filepath.Clean(b)+"/"
 	return a == "//" || b == "//" || strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+}
+
+// NextStart is what the next start of a unit executes, and with which variables, as systemd has loaded the unit. systemd reads
+// environment files with each start, and so does this. own are the variables, NAME=VALUE, that systemd gives the unit's
+// processes beside those of the unit, such as HOME.
+func (u Unit) NextStart(own []string) (ServiceCommand, error) {
+	c := ServiceCommand{Environment: map[string]string{}, Found: true}
+	for _, all := range [][]string{own, u.Environment} {
+		for _, variable := range all {
+			if name, value, ok := strings.Cut(variable, "="); ok {
+				c.Environment[name] = value
+			}
+		}
+	}
+	for _, file := range u.EnvironmentFiles {
+		if err := c.readFiles(file); err != nil {
+			return c, err
+		}
+	}
+	for _, variable := range u.UnsetEnvironment {
+		c.unset(variable)
+	}
+	for _, word := range u.Command {
+		c.add(word, u.Literal)
+	}
+	return c, nil
+}
+
+// environmentFiles are the files of EnvironmentFile=, with a dash before each that may be missing.
+func environmentFiles(p properties) (all []string) {
+	for _, fields := range property[[][]any](p, "EnvironmentFiles") {
+		file := text(fields, 0)
+		if len(fields) > 1 && fields[1] == true {
+			file = "-" + file
+		}
+		all = append(all, file)
+	}
+	return all
+}
+
+// ResultDependency is the result of a job whose unit needs another one, which did not start.
+const ResultDependency = "dependency"
+
+// ResultFrozen is the result of a job that systemd (257) does not begin because the unit or its slice is frozen.
+const ResultFrozen = "frozen"
+
+// IsRefused reports whether an error is that systemd refused a job before it began: by a policy, because of a unit file, of the
+// unit or of one that it needs, or because the unit is frozen. It says nothing about what was to be started, and nothing was changed.
+func IsRefused(err error) bool {
+	if IsDenied(err) {
+		return true
+	}
+	job, ok := errors.AsType[*JobError](err)
+	if !ok {
+		return false
+	}
+	if job.Result == ResultFrozen {
+		return true
+	}
+	e, ok := errors.AsType[dbus.Error](job.Err)
+	return ok && strings.HasPrefix(e.Name, "org.freedesktop.systemd1.")
+}
+
+// IsPrevented reports whether an error says something about other units or the host, and nothing about what was to be
+// started: systemd refused the job, did not begin it, or ended it because a unit that is needed did not start.
+func IsPrevented(err error) bool {
+	job, ok := errors.AsType[*JobError](err)
+	return IsRefused(err) || ok && (job.Result == ResultWaiting || job.Result == ResultDependency)
 }

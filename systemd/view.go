@@ -1,12 +1,19 @@
 package systemd
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
+
 	"teleport-update/internal/procfs"
+	"teleport-update/internal/regular"
 )
 
 // View is what the settings of a unit keep from its processes, in a mount namespace of their own. A
@@ -203,4 +210,93 @@ func (v View) withoutLinks(of Access) map[string]string {
 		}
 	}
 	return all
+}
+
+// lookLimit is for how long a file system is waited for: one whose server is away answers nobody, and who tells of a host must
+// come to an end.
+const lookLimit = 3 * time.Second
+
+var errNoAnswer = errors.New("its file system does not answer")
+
+// within looks at a file. The error is errNoAnswer if that takes longer than lookLimit; the look then goes on by itself, as nobody
+// can call it back.
+func within[T any](look func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		value, err := look()
+		done <- answer{value, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-time.After(lookLimit):
+		var none T
+		return none, errNoAnswer
+	}
+}
+
+// Packaged reports whether a package brought the updater's units, and with them
+// the program that they run.
+func (u Units) Packaged() bool {
+	return u.some(func(p place) bool { return p.packaged != "" })
+}
+
+// InPackageDir returns the first of the updater's units that is in UnitDir and that Write would write over, if packages have
+// theirs there, by whatever name; else it is empty. Whoever did not write it has it from a package.
+func (u Units) InPackageDir() string {
+	u = u.withDefaults()
+	if !slices.ContainsFunc(u.PackageDirs, func(dir string) bool { return sameFile(dir, u.UnitDir) }) {
+		return ""
+	}
+	files, err := u.Files()
+	if err != nil {
+		return "" // Write says so
+	}
+	for _, f := range files {
+		path := filepath.Join(u.UnitDir, f.Name)
+		if content, err := regular.Read(path, 64<<10, regular.NoLink); err == nil && OwnFile(path) && !bytes.Equal(content, f.Content) {
+			return path
+		}
+	}
+	return ""
+}
+
+// Present reports whether any unit of the updater is there, whoever brought it.
+func (u Units) Present() bool {
+	return u.some(func(p place) bool { return p.packaged != "" || p.present != nil })
+}
+
+func (u Units) some(is func(place) bool) bool {
+	places, err := u.places()
+	return err == nil && slices.ContainsFunc(places, is)
+}
+
+// Disable removes the links that enable a unit, as "systemctl disable" does. A
+// unit that is not enabled is fine.
+func (c *Conn) Disable(ctx context.Context, unit string) error {
+	_, err := do(ctx, c, func(ctx context.Context, l *link) ([]sdbus.DisableUnitFileChange, error) {
+		return l.api.DisableUnitFilesContext(ctx, []string{unit}, false)
+	})
+	if err != nil && !isNoSuchUnit(err) {
+		return fmt.Errorf("disable %s: %w", unit, err)
+	}
+	return c.DaemonReload(ctx)
+}
+
+// OwnFile reports whether a file is a unit that this program wrote.
+func OwnFile(path string) bool {
+	content, err := regular.Read(path, 64<<10, regular.NoLink)
+	return err == nil && bytes.HasPrefix(content, []byte(mark+"\n"))
+}
+
+// OthersTimer reports whether systemd would start another updater by the name of our
+// timer: a file of theirs stands where an administrator's units are, and before ours.
+func (u Units) OthersTimer() bool {
+	path := filepath.Join(u.withDefaults().ConfigDir, u.Timer())
+	content, err := regular.Read(path, 64<<10, regular.NoLink)
+	return err == nil && !bytes.HasPrefix(content, []byte(mark+"\n"))
 }

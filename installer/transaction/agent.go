@@ -319,3 +319,13 @@ type unreachable struct{ noAgent }
 func (s Sight) asFound() state.Agent {
 	return state.Agent{State: s.State, UnitFile: s.UnitFileState, Program: s.ExecStart, InvocationID: s.InvocationID, MainPID: s.MainPID}
 }
+
+// Agent connects to the agent on a host that is up. Not to reach systemd is no
+// reason to do without it: whoever cannot ask comes back later.
+func (m *Machine) Agent(ctx context.Context) (Agent, error) {
+	agent, err := m.Connect(ctx)
+	if err != nil {
+		return nil, failure.Unchanged("reach systemd: %w", err)
+	}
+	return noting{agent, m}, nil
+}

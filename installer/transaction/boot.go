@@ -2,8 +2,12 @@ package transaction
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
+	"teleport-update/backup"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
 	"teleport-update/systemd"
 )
 
@@ -29,4 +33,57 @@ func sameBoot(a, b string) bool {
 	kernelA, unitsA, _ := strings.Cut(a, "/")
 	kernelB, unitsB, _ := strings.Cut(b, "/")
 	return kernelA == kernelB && (unitsA == unitsB || unitsA == "" || unitsB == "")
+}
+
+// forgetMounts has the boots after the transaction wait for nothing.
+func (m *Machine) forgetMounts() {
+	m.warn(m.Host.OwnUnits().ForgetMounts(), "boots may wait for the agent's data as if a transaction were open")
+}
+
+// close ends the transaction: the journal is removed, and then what is there for its
+// sake. Only the second name of its backup goes first: an older program takes a backup that
+// has two names for a damaged one, and knows by the journal alone that it is to leave it.
+func (t *transaction) close() error {
+	if d := t.j.Database; d.Taken {
+		t.m.warn(backup.Settle(d.Dir), "records of yesterday would take the transaction for one whose journal is lost")
+	}
+	t.m.dropSecondName()
+	t.m.warn(forgetStop(t.m.Host.Paths.Stopped()), "an agent that somebody stops may be started again")
+	if err := durable.Remove(t.m.Host.Paths.Journal()); err != nil {
+		return fmt.Errorf("close the journal: %w", err)
+	}
+	t.m.forgetMounts()
+	return nil
+}
+
+// journalIfBooted finds out, before anything is stopped here, whether an agent ran that
+// is down since a reboot: what a person had started by hand does not come back
+// at boot, and is not for us to start. An agent that runs is left alone until there is room for
+// the note: without it, each run would stop it, and restore its database, as if it were the first.
+func (t *transaction) journalIfBooted(ctx context.Context) error {
+	if !t.bootedSince(ctx) {
+		return nil
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil || sight.State == state.AgentUnknown {
+		return err
+	}
+	// One that is enabled and was never started since has yet to come: its mount is late.
+	// Of one that is masked nobody knows whether it is enabled, and of one that systemd could not read
+	// at this boot the record has it.
+	enabled := sight.UnitFileState == "enabled" || sight.LoadState == "masked"
+	if sight.LoadState != "loaded" && t.j.Agent.UnitFile == "enabled" {
+		enabled = true
+	}
+	late := sight.InvocationID == "" && enabled
+	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped && !late
+	if down {
+		t.m.Host.Log.Info("the agent stays down: systemd did not start it at this boot")
+	}
+	err = t.j.journalBoot(t.m.thisBoot(ctx, t.agent), down, t.dependentsUp(ctx))
+	if err != nil && sight.State != state.AgentRunning {
+		t.m.Host.Log.Warn("that the host was booted cannot be written into the journal now", "error", err)
+		return nil
+	}
+	return err
 }

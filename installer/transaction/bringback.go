@@ -3,12 +3,16 @@ package transaction
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
 
 	"teleport-update/health"
 	"teleport-update/health/settings"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/procfs"
 )
 
 // bringBack sees the old version run, where it ran before, and watches whether it is healthy.
@@ -135,4 +139,190 @@ func (u *undoing) watchOld(ctx context.Context) error {
 // the updater was killed meanwhile, or gave it up.
 func (u *undoing) ownStopGoesOn(s Sight) bool {
 	return u.j.Database.Stop && !u.j.reached("stop") && s.MainPID != 0 && (s.StopPending || s.ActiveState == "deactivating")
+}
+
+// lookFirst looks, while the agent runs, whether all of it can go back. What is in the
+// way and stays keeps the agent from being stopped for nothing: the new version runs on,
+// and what is in the way is named. As long as that is so, a run only looks.
+func (u *undoing) lookFirst(ctx context.Context) error {
+	if host.AgentLinkIsBack(u.j.Links) && (u.j.Database.Restored || !u.j.Database.Taken) {
+		return nil // the pair is back
+	}
+	err := u.whyNotBack(ctx)
+	if err == nil {
+		return nil
+	}
+	if host.AgentLinkIsBack(u.j.Links) {
+		return u.cannotGoBack(ctx, err)
+	}
+	// The new version is whole as it is. seeItBack writes down what is in the way.
+	u.kept = true
+	return errors.Join(err, u.j.setInTheWay(err.Error()))
+}
+
+// whyNotBack is what keeps links, unit or database from going back, as far as that can be
+// seen while the agent runs.
+func (u *undoing) whyNotBack(ctx context.Context) error {
+	if err := host.CanRevert(host.Begun(u.j.Links, u.original), u.j.Unit); err != nil {
+		return fmt.Errorf("links and unit cannot go back: %w", err)
+	}
+	if err := u.seeOldThere(ctx); err != nil {
+		return err
+	}
+	sight, err := u.agent.Look(ctx)
+	if err == nil && sight.Running() && u.isAgent(sight) {
+		if err := u.place.CheckCanStop(sight.Unit); err != nil {
+			return err
+		}
+		if err := u.held.canStartOn(ctx, true); err != nil {
+			return fmt.Errorf("the version before would not start: %w", err)
+		}
+	}
+	if !u.j.Database.Taken || u.j.Database.Restored {
+		return nil
+	}
+	if err == nil && !sight.started() && u.needNotGoBack(ctx) {
+		return nil // there is no agent: nobody is waited for
+	}
+	patience, before := u.patience, u.j.Database.InTheWay != ""
+	if before {
+		patience = min(patience, afterStop)
+	}
+	err = u.held.waitUnused(ctx, patience)
+	if err == nil {
+		// What was found only when the agent was down is looked at more closely.
+		err = u.canRestore(ctx, before)
+	}
+	if err == nil || u.needNotGoBack(ctx) {
+		return nil
+	}
+	return fmt.Errorf("the database cannot go back: %w", err)
+}
+
+// isAgent reports whether what runs is an agent, and no program that others had systemd start in its place: the new version, also
+// if its folder was moved, or the process of before, which serves on, on a database that may not be its own.
+func (u *undoing) isAgent(s Sight) bool {
+	if u.j.Watch.OldServes || s.runsFrom(u.j.To.ProgramsDir()) {
+		return true
+	}
+	path := u.j.Database.Path
+	return path != "" && slices.ContainsFunc(s.serving(), func(p procfs.Process) bool {
+		return procfs.Host().HasDatabase(p.PID, filepath.Base(path))
+	})
+}
+
+// canRestore looks at what a restore needs while the agent runs; closely, down to the
+// content of the backup.
+func (u *undoing) canRestore(ctx context.Context, closely bool) error {
+	db, err := u.database(ctx)
+	if err != nil {
+		return err
+	}
+	sight, err := u.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := u.canRestoreFor(db, sight.ended()); err != nil || !closely {
+		return err
+	}
+	return u.held.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
+}
+
+// canRestoreFor is CanRestore, with what the agent's processes have open left aside.
+func (u *undoing) canRestoreFor(db restoredDatabase, group []int) error {
+	return u.held.withBackup(func(dir string) error { return db.CanRestore(dir, group) })
+}
+
+// sameUnderOld reports whether the old process, which never stopped, is left in
+// peace, with the rows that it wrote since the backup: if nothing it cannot read
+// was done to its database.
+func (u *undoing) sameUnderOld(ctx context.Context) bool {
+	same, err := u.sameSchema(ctx)
+	switch {
+	case err == nil && same:
+		return true
+	case err != nil:
+		u.log.Warn("the version that failed may have changed the database under the old one", "error", err)
+	default:
+		u.log.Warn("the version that failed changed the database under the old one")
+	}
+	return false
+}
+
+// recordOldStop is for the moment before the process of before, which serves on, is stopped for its database. The record has it
+// first: once the database is restored nothing tells any more that the agent was stopped for it.
+func (u *undoing) recordOldStop() error {
+	if !u.j.Watch.OldServes {
+		return nil
+	}
+	u.log.Warn("the agent is restarted on its own database")
+	return u.j.journalOldStopped()
+}
+
+// oldIsUntouched reports whether the process of before serves on, and no other version has
+// done anything to its database: the updater was cut off before the reload brought a
+// process. A process that was relieved, and sees its sessions to their end, is not in
+// the PID file any more.
+func (u *undoing) oldIsUntouched(ctx context.Context) bool {
+	backedUp := u.j.Database.Taken && !u.j.Database.Restored
+	if u.boot || !backedUp || !u.j.reached("reload") || u.exchanged() {
+		return false
+	}
+	sight, err := u.agent.Look(ctx)
+	was := u.j.Agent
+	switch {
+	case err != nil || sight.State != state.AgentRunning || sight.JobPending:
+		return false
+	case sight.MainPID == 0 || sight.MainPID != was.MainPID || sight.InvocationID != was.InvocationID:
+		return false
+	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.j.To.ProgramsDir()):
+		return false
+	}
+	return u.needNotGoBack(ctx)
+}
+
+// stopsMasked reports whether an undoing that is about to stop the agent would leave none:
+// it runs the new version, or yet the old one, on a database with which it can go on, and
+// its unit is masked.
+func (u *undoing) stopsMasked(ctx context.Context) bool {
+	s, err := u.agent.Look(ctx)
+	return err == nil && s.LoadState == "masked" && s.Running() &&
+		(s.runsFrom(u.j.To.ProgramsDir()) || !u.j.Database.Taken || u.needNotGoBack(ctx))
+}
+
+// stopNew stops the version that failed, for what is to be put back. One that the
+// agent was never told of runs only where somebody else restarted it by the new
+// links, or is doing so now, and an old process that never stopped serving is left in peace where it
+// can be.
+func (u *undoing) stopNew(ctx context.Context) error {
+	if err := u.journalRemovedData(ctx); err != nil {
+		return err
+	}
+	switch {
+	case !u.j.reached("reload"):
+		sight, err := u.agent.Look(ctx)
+		if err != nil || !sight.runsFrom(u.j.To.ProgramsDir()) && !sight.begins() {
+			return err
+		}
+	case u.j.Watch.OldServes && !u.j.Database.Taken:
+		return nil
+	case u.j.Watch.OldServes:
+		if u.sameUnderOld(ctx) {
+			return nil
+		}
+	}
+	if err := u.lookFirst(ctx); err != nil {
+		return err
+	}
+	if u.untouched = u.oldIsUntouched(ctx); u.untouched {
+		return nil
+	}
+	if u.stopsMasked(ctx) { // somebody may have masked it since the undoing began
+		u.kept = true
+		return maskedError(u.unit)
+	}
+	if err := u.recordOldStop(); err != nil {
+		return err
+	}
+	return u.stopAgent(ctx)
 }

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"teleport-update/health"
 	"teleport-update/health/settings"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // An uninstall removes the version of today once the agent of before is proven, as a change of version does. If that agent is not
@@ -178,4 +183,126 @@ func (t *transaction) closeCalledOff() error {
 		t.m.warn(dropKept(t), "a copy of the database of today stays", "folder", kept)
 	}
 	return t.close()
+}
+
+// checkEnds refuses an uninstall that could begin and not be ended, as for a file system that is read-only or full: no other command
+// works while it is open.
+func checkEnds(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) error {
+	copies, units, err := changesOf(ctx, m, c, u)
+	if err == nil {
+		err = host.CanLeave(m.Host, copies, units)
+	}
+	if err == nil {
+		return nil
+	}
+	fix := "correct that"
+	if path, is := errors.AsType[*os.PathError](err); is {
+		fix = fmt.Sprintf("make %s writable (`findmnt -T %[1]s` and `lsattr -d %[1]s` show what is in the way)", path.Path)
+	}
+	if failure.Is[*space.Error](err) {
+		fix = "make room there for programs that take the places of links"
+	}
+	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).
+		To("%s; then run the command again", fix).Refused()
+}
+
+// changesOf are the files that take the places of links, and the files of units that change.
+func changesOf(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) (copies map[string]string, units []string, err error) {
+	if u.KeepAgent {
+		tree, err := m.toKeep(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		copies, err = host.PlainCopies(m.Host, tree)
+		return copies, nil, err
+	}
+	o, err := m.Host.Originals()
+	if err == nil {
+		err = m.Host.PlainUnit(ctx, &o)
+	}
+	return o.Copies(m.Host), o.Units(m.Host), err
+}
+
+// readUnit has systemd read a unit that changed since: what is asked before the agent is touched is to be about the unit that it is
+// started by afterwards.
+func readUnit(ctx context.Context, m *Machine, agent Agent) error {
+	sight, err := agent.Look(ctx)
+	if err != nil || !m.Host.AgentUnit().Unread(sight.Unit) {
+		return err
+	}
+	m.Host.Log.Info("the agent's unit changed since systemd read it: it reads the files again", "unit", m.Host.Paths.AgentUnit())
+	if err := agent.DaemonReload(ctx); err != nil {
+		return failure.Unchanged("have systemd read the agent's unit, which changed: %w", err)
+	}
+	return nil
+}
+
+// leadBack has an undoing lead the agent's link to what runs, on whose database the agent is started, where records and links of
+// yesterday came back; and where somebody took link or unit away, it brings them back with the version.
+func leadBack(h *host.Host, j *state.Journal, sight Sight, from versions.Tree) (err error) {
+	runs, apart := runsApart(h, sight, from.Release)
+	if !apart {
+		runs = from
+	}
+	if apart || !host.Exists(filepath.Join(h.Paths.LinkDir, host.AgentName)) {
+		j.Links = host.LedBack(j.Links, h.Paths.LinkDir, runs)
+	}
+	if host.UnitLost(j.Unit) {
+		j.Unit, err = h.UnitOf(runs)
+	}
+	return err
+}
+
+// runsApart is the version of the store that serves where that is not the active one: records of yesterday came back under it.
+func runsApart(h *host.Host, sight Sight, active version.Release) (runs versions.Tree, ok bool) {
+	r, apart := servesApart(h, sight, active)
+	if !apart {
+		return runs, false
+	}
+	runs, ok, err := h.Store.Lookup(r)
+	return runs, ok && err == nil
+}
+
+// servesApart is runsApart, also if the version is not whole on disk any more.
+func servesApart(h *host.Host, sight Sight, active version.Release) (serves version.Release, apart bool) {
+	for _, p := range sight.serving() {
+		r, ours := h.Store.ReleaseOf(p.Exe)
+		switch {
+		case !ours:
+		case r.Version == active.Version && sameEdition(r, active):
+			return r, false
+		case !apart:
+			serves, apart = r, true
+		}
+	}
+	return serves, apart
+}
+
+// runningLinked refuses a change that could not be undone: another version than the active one runs, and the agent's link would be led to
+// another program again, for that is a file of its own, or the version that runs is not whole on disk.
+func runningLinked(h *host.Host, sight Sight, active version.Release) error {
+	r, apart := servesApart(h, sight, active)
+	if !apart {
+		return nil
+	}
+	link := filepath.Join(h.Paths.LinkDir, host.AgentName)
+	program, _ := filepath.EvalSymlinks(link)
+	if led, ours := h.Store.ReleaseOf(program); ours && led.Version == r.Version && sameEdition(led, r) {
+		return nil
+	}
+	const why = "if the change had to be undone, the agent would not start again on its database"
+	runs, whole := runsApart(h, sight, active)
+	if !whole {
+		return failure.Refuse("the agent runs version %s, which is not whole on disk, and %s leads to another program: %s; "+
+			"`teleport-update pin %s` takes over the version that runs, or set the cluster to it", r.Short(), link, why, r.Version)
+	}
+	info, err := os.Lstat(link)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	if same, err := host.SameContent(runs.Binary(host.AgentName), link); same || err != nil {
+		return err
+	}
+	return failure.Refuse("%s is a program of its own, and the agent runs version %s: %s; move the file away, and run the command again", link,
+		r.Short(), why)
 }

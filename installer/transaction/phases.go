@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -185,3 +186,35 @@ const (
 	aboutAside    about = "aside"
 	aboutReplaced about = "replaced"
 )
+
+// advancing is a transaction on its way to a new version: it prepares one, has its steps done, and
+// commits it or has it undone.
+type advancing struct {
+	t   *transaction
+	req checked
+}
+
+// errNeedsBoot is a transaction that the shutdown of the host cut off.
+var errNeedsBoot = errors.New("the host is shutting down: the transaction is undone at the next boot")
+
+// advance notes that a step is done. With a version that is proven goes how the
+// agent is enabled: what is missing at the commit was taken away in between, not by
+// a person who disabled the agent during the watch.
+func (t *transaction) advance(s step) error {
+	if s.enters == proven {
+		links, err := t.m.Host.EnabledBy()
+		if err != nil {
+			return fmt.Errorf("see how the agent is enabled: %w", err)
+		}
+		if err := t.j.setEnabledBy(links); err != nil {
+			return err
+		}
+	}
+	return t.j.advance(s)
+}
+
+// enterProven is the point from which there is only forward.
+func (t *transaction) enterProven() error {
+	all := steps()
+	return t.advance(all[len(all)-1])
+}

@@ -3,10 +3,16 @@ package transaction
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"syscall"
 
+	"teleport-update/backup"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -101,4 +107,169 @@ func (m *Machine) cleanUp(ctx context.Context) {
 		}
 	}
 	m.warn(err, "some leftovers of an interrupted command could not be removed")
+}
+
+// The store goes with an uninstall, and each backup in it may be the only database that an
+// agent of its version could ever start with.
+
+// aBackup is one that is complete.
+type aBackup struct {
+	dir    string
+	meta   backup.Meta
+	schema backup.Schema
+	name   string // of the host and the cluster whose agent it was; empty if it names none
+}
+
+// keptAs reports whether a backup that is kept already makes it needless to keep b. One that an earlier
+// uninstall kept is older: its certificates may have expired, or the host may have joined another cluster since.
+func (b aBackup) keptAs(kept aBackup) bool {
+	return b.sameAgents(kept) && kept.meta.Proxy == b.meta.Proxy && !kept.meta.Created.Before(b.meta.Created)
+}
+
+// sameAgents reports whether two backups are of the same tables and of the same agent. The database of another host is never restored: it
+// makes no backup of this one needless.
+func (b aBackup) sameAgents(other aBackup) bool {
+	return other.schema == b.schema && other.name == b.name
+}
+
+// completeBackups are the backups of the store, the newest first. What is no backup, or
+// cannot be read as one, is left out; which tells why.
+func (m *Machine) completeBackups(ctx context.Context) (all []aBackup, unread []string, err error) {
+	pattern := filepath.Join(m.Host.Paths.Versions(), "*", "backup")
+	dirs, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, nil, err
+	}
+	// What a transaction left may be the only name of a backup.
+	return m.completeOf(ctx, append(dirs, m.Host.Paths.Rollback()))
+}
+
+// completeOf is completeBackups of these folders.
+func (m *Machine) completeOf(ctx context.Context, dirs []string) (all []aBackup, unread []string, err error) {
+	for _, dir := range dirs {
+		meta, err := backup.MetaOf(dir)
+		if err == nil {
+			b := aBackup{dir: dir, meta: meta}
+			if b.schema, err = backup.SchemaOf(ctx, dir); err == nil {
+				b.name, err = backup.NameOf(ctx, dir)
+			}
+			if err == nil {
+				all = append(all, b)
+				continue
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		invalid, ok := errors.AsType[*backup.InvalidError](err)
+		if nothing := ok && (invalid.Reason == backup.Missing || invalid.Reason == backup.Incomplete); !nothing {
+			m.Host.Log.Debug("a backup cannot be read", "backup", dir, "error", err)
+			unread = append(unread, dir)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b aBackup) int { return b.meta.Created.Compare(a.meta.Created) })
+	return all, unread, nil
+}
+
+// keepBackups moves the newest backup of each schema and agent that the database of now has not to where it
+// outlives the updater: no version could be run on it without one.
+func (m *Machine) keepBackups(ctx context.Context) error {
+	stays, err := m.BackupsToKeep(ctx)
+	for _, dir := range stays {
+		to, err := m.moveBackup(dir)
+		if err != nil {
+			return fmt.Errorf("keep the backup in %s: %w; run the command again", dir, err)
+		}
+		m.Host.Log.Info("kept a backup whose tables differ from those of today's database: "+
+			"it is all that an agent of its version could start with", "backup", to)
+	}
+	return err
+}
+
+// BackupsToKeep are the folders of the backups that an uninstall must not delete.
+func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) {
+	all, unread, err := m.completeBackups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there, err := m.liveSchema(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := filepath.Glob(filepath.Join(m.Host.Paths.KeptBackups(), "*"))
+	if err != nil {
+		return nil, err
+	}
+	kept, _, err := m.completeOf(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for n, b := range all {
+		if slices.Contains(there, b.schema) || slices.ContainsFunc(all[:n], b.sameAgents) {
+			continue
+		}
+		if !slices.ContainsFunc(kept, b.keptAs) {
+			dirs = append(dirs, b.dir)
+		}
+	}
+	return append(dirs, unread...), nil
+}
+
+// liveSchema is the schema of the agent's database; none if there is no database, or none that
+// any agent could read.
+func (m *Machine) liveSchema(ctx context.Context) ([]backup.Schema, error) {
+	path, err := m.Host.Database()
+	if err != nil {
+		m.Host.Log.Warn("it is not known where the agent's database is; the newest backup of each schema stays", "error", err)
+		return nil, nil
+	}
+	db, err := backup.Open(path)
+	if errors.Is(err, backup.ErrNoDatabase) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	now, err := db.Schema(ctx)
+	unread := errors.Is(err, backup.ErrUnsettled) || failure.Is[*backup.CorruptError](err)
+	if errors.Is(err, backup.ErrNoDatabase) || unread {
+		return nil, nil
+	}
+	return []backup.Schema{now}, err
+}
+
+// keptDir is a free name where backups go that outlive the updater. An earlier uninstall may
+// have left others there.
+func (m *Machine) keptDir(name string) string {
+	dir := filepath.Join(m.Host.Paths.KeptBackups(), name)
+	if !host.Exists(dir) {
+		return dir
+	}
+	return dir + "-" + m.Now().UTC().Format("20060102T150405Z")
+}
+
+// moveBackup moves a backup there; it can be repeated.
+func (m *Machine) moveBackup(dir string) (to string, err error) {
+	name := filepath.Base(filepath.Dir(dir))
+	if name == filepath.Base(m.Host.Paths.Original()) {
+		name = "before-enable"
+	}
+	if err := durable.MkdirAll(m.Host.Paths.KeptBackups(), 0o700); err != nil {
+		return "", err
+	}
+	to = m.keptDir(name)
+	err = durable.Rename(dir, to)
+	if !errors.Is(err, syscall.EXDEV) {
+		return to, err
+	}
+	// Somebody put the store elsewhere and left a link to it.
+	meta, err := backup.MetaOf(dir)
+	if err == nil {
+		err = backup.CopyAs(dir, to, version.Release{Version: meta.Version, Edition: meta.Edition})
+	}
+	if err != nil {
+		return "", errors.Join(err, durable.RemoveAll(to))
+	}
+	return to, durable.RemoveAll(dir)
 }

@@ -1,9 +1,19 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
+	"time"
+
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/systemd"
+	"teleport-update/versions"
 )
 
 // stepsBack are how the steps are undone, by their names.
@@ -63,4 +73,260 @@ func (u *undoing) enterRollingBack() error {
 	u.log.Warn("putting links and unit back all the same", "error", err)
 	u.j.assume(rollingBack)
 	return nil
+}
+
+// undoing is a transaction on its way back. It has the record, and doors to the host, to the agent and
+// to its database, each as wide as the steps back need it; nothing of the way forward.
+type undoing struct {
+	j    *openJournal
+	boot bool  // files only: the agent has not been started yet
+	err  error // all that failed
+	// kept: the database could not go back, so the new version stays whole.
+	kept bool
+	// later: whether all is back is for the next run to see.
+	later bool
+	// untouched: the process of before served on when this began, and was left alone.
+	untouched bool
+
+	agent   agentBack
+	units   otherUnits
+	reloads reloads
+	place   placeBack
+	trees   treesBack
+	way     wayBack
+	report  clusterReport
+	config  foundConfig
+	held    databaseBack
+	// database opens the agent's database for a restore, moved one that is moved aside or back.
+	database func(context.Context) (restoredDatabase, error)
+	moved    func(context.Context) (movedDatabase, error)
+	// journalRemovedData writes down that a command of the agent's unit removed the data.
+	journalRemovedData func(context.Context) error
+	// refetch puts the version before on disk again.
+	refetch  func(context.Context, state.Config, state.Tree) error
+	patience time.Duration // with who uses the database while the agent runs
+	now      func() time.Time
+	log      *slog.Logger
+	unit     string // of the agent
+	original string // the folder of what was here before the updater
+}
+
+// agentBack is the agent to an undoing.
+type agentBack interface {
+	Look(ctx context.Context) (Sight, error)
+	Stop(ctx context.Context, how manner) error
+	Start(ctx context.Context) error
+	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
+}
+
+// otherUnits are the units that may have started the agent.
+type otherUnits interface {
+	ActiveOf(ctx context.Context, units []string) ([]string, error)
+}
+
+// reloads have systemd read its files, now or once it can be reached.
+type reloads interface {
+	reloadSystemd(ctx context.Context) error
+	settleReload(ctx context.Context) error
+}
+
+// placeBack is what stands on the host, to an undoing. What goes back does so by the record alone, with
+// functions of host; these are for a version that stays.
+type placeBack interface {
+	Place(tree versions.Tree, links []state.LinkChange) error
+	CheckCanStop(u systemd.Unit) error
+}
+
+// treesBack finds the version that stays.
+type treesBack interface {
+	Lookup(r versions.Release) (versions.Tree, bool, error)
+}
+
+// wayBack makes way for links and unit.
+type wayBack interface {
+	setAsideForLinks(links []state.LinkChange, goes func(state.LinkChange) bool) error
+	setAsideForUnit() error
+}
+
+// clusterReport says whether the agent reports its updates to its cluster, and what.
+type clusterReport interface {
+	ReportToCluster(on bool) (changed bool, err error)
+	WriteClusterConfig(c state.Config, pinned bool) error
+}
+
+// foundConfig is the configuration that the transaction began with.
+type foundConfig interface {
+	found() (state.Config, error)
+	healthSpec() (state.HealthSpec, error)
+}
+
+// databaseBack is the agent's database with the backup of the open transaction.
+type databaseBack interface {
+	withBackup(do func(dir string) error) error
+	waitUnused(ctx context.Context, patience time.Duration) error
+	canStartOn(ctx context.Context, restores bool) error
+}
+
+// restoredDatabase is the agent's database, in which a backup is restored.
+type restoredDatabase interface {
+	SameSchema(ctx context.Context, dir string) (same bool, err error)
+	CanRestore(dir string, except []int) error
+	CheckWhole(ctx context.Context, dir string) error
+	Restore(ctx context.Context, dir string) error
+}
+
+// movedDatabase is the agent's database as a file that is moved.
+type movedDatabase interface {
+	Path() string
+	CheckUnused(except []int) error
+	MoveAside(why string, now time.Time, note func(to string) error) (to string, err error)
+	PutBack(name string) error
+}
+
+// stopAgent stops the agent for what is to be put back; at boot none was started yet. An
+// undoing that was begun before may have brought the old version back already, which goes
+// on then.
+func (u *undoing) stopAgent(ctx context.Context) error {
+	if u.boot {
+		return nil
+	}
+	sight, err := u.agent.Look(ctx)
+	if back := u.j.Database.Restored || !u.j.Database.Taken && host.AgentLinkIsBack(u.j.Links); err == nil && back {
+		if !sight.runsFrom(u.j.To.ProgramsDir()) {
+			return nil
+		}
+		if u.j.Database.Restored {
+			err = u.j.setRestored(false) // somebody has started it since
+		}
+	}
+	if err == nil {
+		err = u.journalIfStarted(sight)
+	}
+	if err == nil {
+		err = u.agent.Stop(ctx, atOnce)
+	}
+	if err != nil {
+		u.kept = true // for the database cannot go back under it
+		return fmt.Errorf("stop the agent: %w", err)
+	}
+	return nil
+}
+
+// needNotGoBack reports whether the old version can go on with the database that is
+// there.
+func (u *undoing) needNotGoBack(ctx context.Context) bool {
+	same, err := u.sameSchema(ctx)
+	return err == nil && same && !u.exchanged()
+}
+
+func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
+	db, err := u.database(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = u.held.withBackup(func(dir string) (err error) {
+		same, err = db.SameSchema(ctx, dir)
+		return err
+	})
+	return same, err
+}
+
+// exchanged reports whether the database may be that of the version that failed, and
+// not the old one's with what was done to it: then it has to go back even where the
+// old version could read it.
+func (u *undoing) exchanged() bool {
+	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
+}
+
+// journalIfStarted notes that an agent which was stopped, when the transaction began or by a
+// person in the middle of the watch, has been started since: by then that is what
+// is wanted, and no stop of ours may be the last word.
+func (u *undoing) journalIfStarted(s Sight) error {
+	if u.j.Agent.State != state.AgentStopped || !s.started() {
+		return nil
+	}
+	u.log.Info("the agent was started meanwhile: it will run again once the old version is back")
+	return u.j.journalStarted()
+}
+
+// reason is why the transaction is undone.
+func (t *transaction) reason() string {
+	return cmp.Or(t.j.Verdict.Reason, "the transaction was interrupted")
+}
+
+// undo undoes the steps, from the journal alone, and closes the transaction. It can be
+// cut off anywhere and begun again.
+func (t *transaction) undo(ctx context.Context) error {
+	if err := t.journalIfBooted(ctx); err != nil {
+		return err
+	}
+	if sight, err := t.agent.Look(ctx); err == nil {
+		if t.runsMasked(sight) {
+			return maskedError(sight.Name)
+		}
+		if why := sight.hidden(); why != nil {
+			return t.leftOpen(why) // it would be restarted in each run, and taken for dead
+		}
+	}
+	err := t.undoing(false).undoSteps(ctx)
+	t.startDependents(ctx)
+	if err != nil {
+		return err
+	}
+	return t.closeUndone(ctx)
+}
+
+// closeUndone records how the transaction ended and removes the journal.
+func (t *transaction) closeUndone(ctx context.Context) error {
+	c, lost, err := t.config()
+	if err != nil {
+		return errors.Join(err, t.j.journalOver())
+	}
+	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
+		t.recordUndone(&c.Status)
+		t.describeDown(ctx, c.Status.LastUpdate)
+		t.describeAside(c.Status.LastUpdate, lost)
+	}
+	// An older program wrote so also of units that it put back on a host with an active version.
+	if t.j.OwnUnits.Fresh && c.Spec.ActiveVersion == "" {
+		if err := t.m.Host.RemoveUnits(ctx, t.agent); err != nil {
+			return err
+		}
+	}
+	if t.m.Host.NeverEnabled(c) {
+		t.m.Host.ForgetFirst(t.j.To.Release)
+	} else {
+		t.m.Host.DropUndone(t.j.Links)
+	}
+	if err := c.Save(t.m.Host.Paths.Config()); err != nil {
+		return err
+	}
+	if err := t.close(); err != nil {
+		return err
+	}
+	t.m.Retain(ctx, c)
+	return nil
+}
+
+// recordUndone counts a failure or an interruption, once: whoever is cut off before
+// the journal is gone finds the transaction named.
+func (t *transaction) recordUndone(s *state.Status) {
+	against, result := t.j.Verdict.Against, state.RolledBack
+	switch {
+	case against == state.AgainstInterruption:
+		result = state.Interrupt
+		if s.RecordInterruption(t.j.To.Release) {
+			against = state.AgainstVersion
+		}
+	case !t.j.reached("backup"):
+		result = state.FailedEarly
+	}
+	s.LastUpdate = &state.LastUpdate{
+		Time: t.m.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
+		Result: result, Error: t.reason(), ErrorCode: t.j.Verdict.ErrorCode, SkippedBackup: t.j.Commit.SkippedBackup,
+		Transaction: t.j.ID, Took: t.durations(),
+	}
+	if against == state.AgainstVersion {
+		s.RecordFailure(t.j.To, t.m.Now(), t.reason())
+	}
 }

@@ -64,7 +64,7 @@ var checks = []check{
 	{"installer/smoke.go", "checkEdition", "refusal != nil"},
 	{"installer/obtain.go", "obtainLocked", "refusal != nil"},
 	{"installer/rollback.go", "rollbackRequest", "refusal != nil"},
-	{"installer/transact.go", "transact", "refusal != nil"},
+	{"installer/installer.go", "transact", "refusal != nil"},
 
 	{"internal/trust/trust.go", "Path", "err != nil && err != errMissing"},
 	{"internal/trust/trust.go", "Path", "info.IsDir()"},

@@ -4,6 +4,6 @@ package main
 // at: a mutant belongs here only when no sequence of cuts can tell it from the
 // original.
 var equivalent = map[string]string{
-	"installer/transaction/ended.go rebuiltJournal: journal write removed: r.enter(next)": "whatever goes on with the record notes something in it, and so writes it, before it touches the agent " +
+	"installer/transaction/open.go rebuiltJournal: journal write removed: r.enter(next)": "whatever goes on with the record notes something in it, and so writes it, before it touches the agent " +
 		"(TestATransactionWhoseJournalIsLostHasOneBeforeAnythingIsDone); until then the next run tells the transaction again",
 }

@@ -20,14 +20,14 @@ type pair struct {
 var pairs = []pair{
 	// The journal is on stable storage before the first change that it stands for,
 	// and the units that would recover are there before it.
-	{"installer/transaction/begin.go", "prepare", "InstallUnits", "enter:begun"},
+	{"installer/transaction/forward.go", "prepare", "InstallUnits", "enter:begun"},
 	// A backup before the version that may migrate is linked; nothing is restored
 	// before the journal says that it may be.
-	{"installer/transaction/step.go", "steps", "row:backup", "row:links"},
-	{"installer/transaction/step.go", "steps", "row:links", "row:unit"},
-	{"installer/transaction/step.go", "steps", "row:reload", "row:database"},
-	{"installer/transaction/step.go", "steps", "row:links", "row:database"},
-	{"installer/transaction/step.go", "steps", "row:database", "row:watch"},
+	{"installer/transaction/steps.go", "steps", "row:backup", "row:links"},
+	{"installer/transaction/steps.go", "steps", "row:links", "row:unit"},
+	{"installer/transaction/steps.go", "steps", "row:reload", "row:database"},
+	{"installer/transaction/steps.go", "steps", "row:links", "row:database"},
+	{"installer/transaction/steps.go", "steps", "row:database", "row:watch"},
 
 	// Forward: the outcome, then the updater's own link, then the journal goes.
 	{"installer/transaction/commit.go", "finish", "seeInPlace", "LinkUpdater"},
@@ -52,10 +52,10 @@ var pairs = []pair{
 	// back; the outcome before the journal goes.
 	{"installer/transaction/undo.go", "undoSteps", "enterRollingBack", "undo"},
 	{"installer/transaction/undofiles.go", "restoreUnit", "RestoreUnit", "reloadSystemd"},
-	{"installer/transaction/undone.go", "closeUndone", "RemoveUnits", "Save"},
-	{"installer/transaction/undone.go", "closeUndone", "ForgetFirst", "Save"},
-	{"installer/transaction/undone.go", "closeUndone", "Save", "close"},
-	{"installer/transaction/mounts.go", "close", "dropSecondName", "Remove"},
+	{"installer/transaction/undo.go", "closeUndone", "RemoveUnits", "Save"},
+	{"installer/transaction/undo.go", "closeUndone", "ForgetFirst", "Save"},
+	{"installer/transaction/undo.go", "closeUndone", "Save", "close"},
+	{"installer/transaction/boot.go", "close", "dropSecondName", "Remove"},
 
 	// Uninstalling: what would be refused changes nothing; updates are off, the journal says so, then the agent's files,
 	// then ours, the journal with them.
@@ -63,9 +63,9 @@ var pairs = []pair{
 	{"installer/transaction/uninstall.go", "uninstallLocked", "Save", "enter:uninstalling"},
 	{"installer/transaction/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
 	{"installer/transaction/forward.go", "placeUnit", "PlaceUnit", "placeReport"},
-	{"installer/transaction/uninstalling.go", "finishUninstall", "goBack", "RemoveUnits"},
-	{"installer/transaction/uninstalling.go", "finishUninstall", "RemoveUnits", "RemoveMounted"},
-	{"installer/transaction/uninstalling.go", "finishUninstall", "RemovePrograms", "RemoveMounted"},
+	{"installer/transaction/uninstall.go", "finishUninstall", "goBack", "RemoveUnits"},
+	{"installer/transaction/uninstall.go", "finishUninstall", "RemoveUnits", "RemoveMounted"},
+	{"installer/transaction/uninstall.go", "finishUninstall", "RemovePrograms", "RemoveMounted"},
 	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},
 	{"installer/host/putback.go", "PutBack", "removeLinks", "RevertLinks"},
 	{"installer/host/putback.go", "PutBack", "RevertLinks", "RestoreUnit"},

@@ -1,0 +1,356 @@
+package transaction
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"teleport-update/backup"
+	"teleport-update/health"
+	"teleport-update/installer/state"
+	"teleport-update/internal/folder"
+	"teleport-update/internal/version"
+)
+
+// openJournal is the journal of one open transaction, and the only way to write in it:
+// nothing is entered or noted that the row of its phase does not list.
+type openJournal struct {
+	state.Journal
+	path string
+	save func(*state.Journal) error // durably
+}
+
+func newOpenJournal(path string, j *state.Journal) *openJournal {
+	return &openJournal{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
+}
+
+// load reads the record of the open transaction; nil when there is none. Its errors are those of
+// state.LoadJournal.
+func load(path string) (*openJournal, error) {
+	j, err := state.LoadJournal(path)
+	if j == nil || err != nil {
+		return nil, err
+	}
+	if _, ok := phaseOf(j.Phase); !ok || j.Phase == "" {
+		return nil, unknown(j, fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase))
+	}
+	if j.Reached != "" && !slices.ContainsFunc(steps(), func(s step) bool { return s.name == j.Reached }) {
+		return nil, unknown(j, fmt.Sprintf("the journal %s names an unknown step %q", path, j.Reached))
+	}
+	return newOpenJournal(path, j), nil
+}
+
+// unknown is a journal that says what this program does not know. A newer program that did not
+// say who may read it is able to act on it all the same: it is not kept aside.
+func unknown(j *state.Journal, what string) error {
+	if j.Schema <= state.Schema {
+		return &state.JournalError{Reason: what}
+	}
+	head := j.Head
+	head.ReadableFrom = head.Schema
+	newer := &state.NewerError{Head: head}
+	return &state.JournalError{Reason: fmt.Sprintf("%s: %v", what, newer), Newer: newer}
+}
+
+// enter writes a phase down, durably, before what it stands for is done. After an
+// error the transaction is in the phase that it was in.
+func (r *openJournal) enter(p state.Phase) error {
+	row, _ := phaseOf(r.Phase)
+	if !slices.Contains(row.next, p) {
+		return fmt.Errorf("write the journal: the phase %q cannot follow %q", p, r.Phase)
+	}
+	before := r.Phase
+	r.Phase = p
+	if err := r.save(&r.Journal); err != nil {
+		r.Phase = before
+		return err
+	}
+	return nil
+}
+
+// advance notes that a step is done, durably where another phase begins with that.
+// After an error it counts as not done.
+func (r *openJournal) advance(s step) error {
+	before := r.Reached
+	r.Reached = s.name
+	if s.enters == "" {
+		return nil
+	}
+	if err := r.enter(s.enters); err != nil {
+		r.Reached = before
+		return err
+	}
+	return nil
+}
+
+// enterReplacing notes what is removed with the phase in which it is.
+func (r *openJournal) enterReplacing(files []state.LinkChange) error {
+	if err := r.set(aboutReplaced, func(j *state.Journal) { j.Replaced = files }); err != nil {
+		return err
+	}
+	return r.enter(replacing)
+}
+
+// setEnabledBy says how the agent is enabled when a version is proven.
+func (r *openJournal) setEnabledBy(links []string) error {
+	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.EnabledBy = links })
+}
+
+// assume is enter without the write, for a disk that has no room for it.
+func (r *openJournal) assume(p state.Phase) { r.Phase = p }
+
+// set changes what the phase allows to be changed. It is written down with the
+// next entry.
+func (r *openJournal) set(what about, change func(*state.Journal)) error {
+	row, _ := phaseOf(r.Phase)
+	if !slices.Contains(row.notes, what) {
+		return fmt.Errorf("write the journal: nothing is noted about the %s in the phase %q", what, r.Phase)
+	}
+	change(&r.Journal)
+	return nil
+}
+
+// journal is set, durably.
+func (r *openJournal) journal(what about, change func(*state.Journal)) error {
+	if err := r.set(what, change); err != nil {
+		return err
+	}
+	return r.flush()
+}
+
+// flush writes down what was set, without an entry.
+func (r *openJournal) flush() error { return r.save(&r.Journal) }
+
+// setVerdict says why the transaction is undone. It is written down when that
+// begins.
+func (r *openJournal) setVerdict(against state.Against, reason string) error {
+	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict = state.Verdict{Reason: reason, Against: against} })
+}
+
+// journalAgainst changes what the verdict speaks against.
+func (r *openJournal) journalAgainst(against state.Against) error {
+	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Against = against })
+}
+
+// setErrorCode adds to the verdict how clusters know its reason.
+func (r *openJournal) setErrorCode(code int) error {
+	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict.ErrorCode = code })
+}
+
+// setUnhealthy is setVerdict for a version that was not healthy, with what its watch
+// found out besides.
+func (r *openJournal) setUnhealthy(reason string, u *health.UnhealthyError) error {
+	err := r.setOldServes(u.OldServes)
+	if u.Prevented != nil {
+		return cmp.Or(err, r.setVerdict(state.AgainstCircumstances, reason))
+	}
+	if err != nil || !u.Stopped {
+		return cmp.Or(err, r.set(aboutVerdict, func(j *state.Journal) {
+			j.Verdict = state.Verdict{Reason: reason, Against: state.AgainstVersion, NeverBegan: u.NeverBegan}
+		}))
+	}
+	// A person stopped the agent in the middle of the watch: nothing is known about
+	// the version, and starting it again is that person's.
+	return cmp.Or(r.setAgent(state.AgentStopped), r.setVerdict(state.AgainstInterruption, reason))
+}
+
+// journalSecondWatch says that a recovery watches the new version: once.
+func (r *openJournal) journalSecondWatch(yes bool) error {
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.Again = yes })
+}
+
+// setOldServes says that the old process never stopped serving, and is left alone. A run
+// that is killed before it is written down finds it out again.
+func (r *openJournal) setOldServes(yes bool) error {
+	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = yes })
+}
+
+// journalOldStopped says that the old process, which never stopped serving, is about
+// to be stopped.
+func (r *openJournal) journalOldStopped() error {
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
+}
+
+// journalOldFails says that the old version, put back, is not healthy, and why.
+func (r *openJournal) journalOldFails(reason string) error {
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
+}
+
+// journalOver says that the old version was brought back and watched, so that what is
+// left is to write down how the transaction ended.
+func (r *openJournal) journalOver() error {
+	if r.Watch.Over {
+		return nil
+	}
+	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.Over = true })
+}
+
+// setAgent says whether the agent is to run.
+func (r *openJournal) setAgent(s state.AgentState) error {
+	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.State = s })
+}
+
+// journalStarted says that an agent which was down was started by somebody, so that
+// it is to run.
+func (r *openJournal) journalStarted() error {
+	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.State = state.AgentRunning })
+}
+
+// journalBoot says that the host was booted since: what ran does not, and down, that
+// systemd did not start the agent at this boot. A version that was not proven is
+// not tried again. Of the units that depend on the agent, those that are up are left in it.
+func (r *openJournal) journalBoot(id string, down bool, dependents []string) error {
+	r.SetBoot(id)
+	r.Agent.Dependents = dependents
+	err := r.setOldServes(false)
+	if down {
+		err = cmp.Or(err, r.setAgent(state.AgentStopped))
+	}
+	if err != nil {
+		return err
+	}
+	if r.Phase == restored {
+		return r.flush()
+	}
+	return r.enter(rollingBack)
+}
+
+// journalReloadOwed says whether systemd still has to read the files that were
+// changed.
+func (r *openJournal) journalReloadOwed(owed bool) error {
+	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.ReloadOwed = owed })
+}
+
+// journalReconciled says that files of a proven version are about to be put back, so
+// that the agent may be down.
+func (r *openJournal) journalReconciled() error {
+	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.Start = true })
+}
+
+// journalBackup says that the backup of the database is complete, and how to tell that it
+// is still the one; second is the folder in which it has another name, if it has.
+func (r *openJournal) journalBackup(sum backup.Sum, second string) error {
+	return r.journal(aboutDatabase, func(j *state.Journal) {
+		j.Database.Taken, j.Database.Size, j.Database.CRC32C, j.Database.SecondDir = true, sum.Size, sum.CRC32C, second
+	})
+}
+
+// journalDatabaseAside says under which name the damaged database is kept.
+func (r *openJournal) journalDatabaseAside(name string) error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Aside = name })
+}
+
+// setNotExchanged says that the database is the old version's yet, with whatever was
+// done to it since its backup.
+func (r *openJournal) setNotExchanged() error {
+	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Plan = state.BackupDatabase })
+}
+
+// journalNoData says that the agent's data were removed, so that nothing is restored: what is there from now on was made since,
+// as where there were none when the transaction began.
+func (r *openJournal) journalNoData() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) {
+		j.Database.Taken, j.Database.Absent, j.Database.Folder = false, true, folder.ID{}
+	})
+}
+
+// setInTheWay says why the database cannot go back as yet; empty, that it can.
+func (r *openJournal) setInTheWay(why string) error {
+	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
+}
+
+// journalInTheWay is setInTheWay, durably: status tells it.
+func (r *openJournal) journalInTheWay(why string) error {
+	if r.Database.InTheWay == why {
+		return nil
+	}
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
+}
+
+// setRestored says whether the database is the old version's again, so that it is
+// not restored a second time, over what was written since.
+func (r *openJournal) setRestored(yes bool) error {
+	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
+}
+
+// journalRestored is setRestored, durably, for an uninstall.
+func (r *openJournal) journalRestored() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
+}
+
+// journalCalledOff says that an uninstall is called off, and why.
+func (r *openJournal) journalCalledOff(reason string) error {
+	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Reason = reason })
+}
+
+// journalOriginalProven says that the agent of before was seen to be healthy, or is to stay as it is.
+func (r *openJournal) journalOriginalProven() error {
+	return r.journal(aboutAgent, func(j *state.Journal) {
+		if j.Uninstall == nil {
+			j.Uninstall = &state.Uninstall{}
+		}
+		j.Uninstall.Proven = true
+	})
+}
+
+// journalTodayBack says that the database which an uninstall exchanged is back, so that it is not restored again, over what was
+// written since.
+func (r *openJournal) journalTodayBack() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = false })
+}
+
+// journalFound says, before an uninstall stops the agent, whether it ran in this boot.
+func (r *openJournal) journalFound(s state.AgentState, boot string) error {
+	return r.journal(aboutAgent, func(j *state.Journal) {
+		j.Agent.State = s
+		j.SetBoot(boot)
+	})
+}
+
+// journalTodayKept says that the database which an uninstall exchanges is backed up.
+func (r *openJournal) journalTodayKept() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
+}
+
+// journalTodayUnkept says that the backup of that database is about to be made anew.
+func (r *openJournal) journalTodayUnkept() error {
+	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
+}
+
+// journalAside says under which name that is kept which is about to be moved out of the way.
+func (r *openJournal) journalAside(name string) error {
+	return r.journal(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
+}
+
+// journalPackages says what of packages that are about to be removed is to stay.
+func (r *openJournal) journalPackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
+	return r.journal(aboutPackages, func(j *state.Journal) {
+		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Version, j.Packages.Noted = own, kept, unit, was, true
+	})
+}
+
+// reached reports whether a step was done, whatever came after it.
+func (r *openJournal) reached(name string) bool {
+	index := func(name string) int {
+		return slices.IndexFunc(steps(), func(s step) bool { return s.name == name })
+	}
+	return r.Reached != "" && index(r.Reached) >= index(name)
+}
+
+// Description is an open transaction as it is told to a person.
+type Description struct {
+	state.Journal
+	Working string // what an updater does that is at work on it
+	CutOff  string // what is to be done where none is
+}
+
+// Describe reads the open transaction; nil when there is none. Its errors are those of
+// state.LoadJournal.
+func Describe(path string) (*Description, error) {
+	j, err := load(path)
+	if j == nil || err != nil {
+		return nil, err
+	}
+	row, _ := phaseOf(j.Phase)
+	return &Description{j.Journal, row.working(&j.Journal), row.cutOff(&j.Journal)}, nil
+}
