@@ -5,15 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
-	"strings"
+	"time"
 
 	"teleport-update/backup"
+	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/internal/version"
+	"teleport-update/systemd"
+	"teleport-update/versions"
 )
 
 // stepsForward are how the steps are done, by their names.
@@ -244,103 +248,107 @@ func (s *doing) restoreStopped(ctx context.Context) error {
 	}
 }
 
-// prepare asks all that can stand in the way, changes nothing but the updater's own units, and opens
-// the journal.
-func (t *advancing) prepare(ctx context.Context) error {
-	p, err := t.t.preflight(ctx)
-	if err != nil {
-		return err
-	}
-	p.Tree = t.req.tree
-	if p.Sight.State == state.AgentUnknown {
-		t.t.m.Host.Log.Warn("systemd is not running here: links, unit and configuration are changed, the agent is not restarted")
-	}
-	if err := p.Ask(ctx, t.req.config, t.req.Request, Change|Now|begins); err != nil {
-		return err
-	}
-	j, err := t.plan(ctx, p)
-	if err != nil {
-		return err
-	}
-	if t.req.Replace && t.t.m.Host.OthersHere() {
-		j.Replaces, t.t.m.Host.TimerLater = true, true
-		if err := t.t.holdOthers(ctx, state.LockPatience); err != nil {
-			return err
-		}
-	}
-	how := host.Installing{EnableTimer: t.req.Kind == Enable, First: t.req.config.Spec.ActiveVersion == ""}
-	j.OwnUnits.Fresh, err = t.t.m.Host.InstallUnits(ctx, t.t.agent, how)
-	if err == nil {
-		err = p.Ask(ctx, t.req.config, t.req.Request, Change|Now|OwnUnits|begins)
-	}
-	if err == nil {
-		err = t.t.m.suitRescuer(ctx, j)
-	}
-	if err == nil {
-		t.awaitMounts(p.Database)
-		t.t.j = newOpenJournal(t.t.m.Host.Paths.Journal(), j)
-		err = t.t.j.enter(begun)
-	}
-	if err == nil {
-		addWentDown(ctx, t.t.m, t.t.agent, j.Agent.Dependents)
+// doing is a transaction whose steps are done. It has the record, the request, and doors to the host, to
+// the agent and to its database, each as wide as the steps need it.
+type doing struct {
+	j   *openJournal
+	req checked
+
+	agent  agentForward
+	health prover
+	place  placeForward
+	way    unitKeeper
+	report clusterReport
+	held   databaseForward
+	// unread reports whether files of a unit changed since systemd read them.
+	unread func(systemd.Unit) bool
+	// database opens the agent's database.
+	database func(context.Context) (changedDatabase, error)
+	// journalRemovedData writes down that a command of the agent's unit removed the data.
+	journalRemovedData func(context.Context) error
+	proxyOf            func(state.Spec) string // the cluster of a database
+	now                func() time.Time
+	log                *slog.Logger
+	unitFile           string // of the agent
+}
+
+// agentForward is the agent to the steps.
+type agentForward interface {
+	Look(ctx context.Context) (Sight, error)
+	Stopping(ctx context.Context) (bool, error)
+	Stop(ctx context.Context, how manner) error
+	DaemonReload(ctx context.Context) error
+}
+
+// placeForward puts a version in its place on the host.
+type placeForward interface {
+	Link(links []state.LinkChange) error
+	PlaceUnit(tree versions.Tree) error
+	CheckStarts(u systemd.Unit, tree versions.Tree) error
+	Database() (path string, err error)
+}
+
+// unitKeeper keeps a unit that the next one takes the place of.
+type unitKeeper interface{ keepUnit() error }
+
+// databaseForward is the agent's database with the backup of the open transaction.
+type databaseForward interface {
+	waitUnused(ctx context.Context, patience time.Duration) error
+	giveSecondName() (second string)
+	canStart(ctx context.Context) error
+}
+
+// changedDatabase is the agent's database, of which a backup is taken and which is exchanged.
+type changedDatabase interface {
+	SetAside(ctx context.Context, now time.Time) (to string, err error)
+	Take(ctx context.Context, r backup.TakeRequest) (backup.Sum, error)
+	Knows(sum backup.Sum, dirs ...string)
+	Restore(ctx context.Context, dir string) error
+}
+
+// proveNew makes the agent run the new version and watches its health. An agent that
+// nobody wants to run is left alone: the version counts as active, unproven.
+func (s *doing) proveNew(ctx context.Context) error {
+	if !s.j.Agent.State.Wanted() {
 		return nil
 	}
-	if !failure.Is[*failure.Error](err) {
-		err = fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
-	}
-	t.t.m.forgetMounts()
-	if j.OwnUnits.Fresh {
-		err = errors.Join(err, t.t.m.Host.RemoveUnits(ctx, t.t.agent))
-	}
-	return err
-}
-
-// plan is the journal of the transaction, but for what becomes of the updater's own units.
-func (t *advancing) plan(ctx context.Context, p *Preflight) (*state.Journal, error) {
-	unit, err := host.ReadUnit(t.t.m.Host.Paths.Unit())
+	sight, err := s.agent.Look(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	j := t.t.m.newJournal(ctx, t.t.agent)
-	j.To, j.Links, j.Unit, j.Agent, j.Database = t.req.To, p.links, unit, p.Sight.asFound(), p.Database
-	if from, ok, err := t.t.m.Active(t.req.config); err != nil {
-		return nil, err
-	} else if ok {
-		j.From = new(TreeOf(from))
-		if err := leadBack(t.t.m.Host, j, p.Sight, from); err != nil {
-			return nil, err
+	w := watchOf(s.req.tree.ProgramsDir(), s.req.spec().Health, sight)
+	if least := health.MinWindow(sight.Unit); w.Window.Std() < least {
+		s.log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window.Std(), "advised", least)
+	}
+	// A stop that has not ended is another's: one of ours was waited for.
+	if (sight.Idle() || sight.StopPending) && !s.j.Database.Stop {
+		if stopping, err := s.agent.Stopping(ctx); err != nil {
+			return err
+		} else if stopping {
+			return health.ErrHostStopping
 		}
+		s.log.Info("the agent was stopped since the transaction began, and stays down", "version", s.req.To.String())
+		return s.j.setAgent(state.AgentStopped)
 	}
-	if j.Agent.Dependents, err = goesDown(ctx, t.t.agent, p.Sight.Ties); err != nil {
-		return nil, err
+	if sight.Running() && s.j.Agent.State == state.AgentRunning {
+		w.CanStart = s.held.canStart
 	}
-	if p.Database.Plan != state.KeepDatabase {
-		j.Database.SecondDir = t.t.m.Host.Paths.Rollback()
+	if sight.Ties.Commands { // with the end of the first process: a run that goes on after a kill cannot see it
+		w.Looked = func() { warn(s.log, s.journalRemovedData(ctx), "whether the agent's data were removed cannot be told") }
 	}
-	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: p.Database.Skipped || p.Database.Damaged}
-	if host.Exists(t.t.m.Host.Paths.Config()) {
-		if j.Config, err = t.req.config.Text(); err != nil {
-			return nil, err
-		}
+	by := health.Reload
+	switch {
+	case s.j.Database.Stop:
+		by = health.Start
+	case s.req.Restart, s.j.Agent.State == state.AgentFailing, s.j.Agent.Program != sight.ExecStart:
+		// A reload would have an agent that was started by another path, say a
+		// package's, start that one again.
+		by = health.Restart
 	}
-	j.Packages.Found = t.t.m.AgentPackages(ctx)
-	j.ClusterReport.Fresh = !t.req.spec().NoClusterReport && !host.Exists(t.t.m.Host.OwnUnits().UpdaterInfoFile())
-	return j, nil
-}
-
-// awaitMounts has the recovery at boot wait for the file system that the agent's
-// database is on, where that may be mounted late. It is a help and no guard: the
-// recovery looks for itself, see awaits.
-func (t *advancing) awaitMounts(d state.Database) {
-	// The unit itself waits for what the data folder is on.
-	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.t.m.Host.Paths.DataDir) {
-		return
+	outcome, err := s.health.Prove(ctx, by, w)
+	if err != nil {
+		return err
 	}
-	t.t.m.warn(t.t.m.Host.OwnUnits().AwaitMounts(d.Path, t.t.db.Path()),
-		"at a boot, a recovery of this transaction may come before the agent's data, and leave them to the first tick")
-}
-
-func isAbove(dir, path string) bool {
-	real, err := filepath.EvalSymlinks(path)
-	return err == nil && strings.HasPrefix(real+"/", dir+"/")
+	s.log.Info("the agent is healthy", "version", s.req.To.String(), "restarted", outcome.Restarted)
+	return nil
 }

@@ -20,7 +20,7 @@ type pair struct {
 var pairs = []pair{
 	// The journal is on stable storage before the first change that it stands for,
 	// and the units that would recover are there before it.
-	{"installer/transaction/forward.go", "prepare", "InstallUnits", "enter:begun"},
+	{"installer/transaction/transact.go", "prepare", "InstallUnits", "enter:begun"},
 	// A backup before the version that may migrate is linked; nothing is restored
 	// before the journal says that it may be.
 	{"installer/transaction/steps.go", "steps", "row:backup", "row:links"},
