@@ -105,7 +105,7 @@ over_tls() {
 	esac
 }
 
-# here URL: the address is this host's own, whoever listens there.
+# here URL: the address is this host's own. Any local user may listen there.
 here() {
 	host=${1#*://}
 	case $host in
@@ -224,8 +224,8 @@ download_and_install() {
 	else
 		manager='' kind=program
 	fi
-	# bootc, rpm-ostree and transactional systems: their package managers refuse by design.
-	if [ "$kind" != program ] && { [ -e /run/ostree-booted ] || ! [ -w /usr ]; }; then
+	# bootc, rpm-ostree and transactional systems: their package managers refuse by design. apt has hooks that make /usr writable.
+	if [ "$kind" = rpm ] && { [ -e /run/ostree-booted ] || ! [ -w /usr ]; }; then
 		say "the system in /usr is an image that $manager does not change: the program alone is installed"
 		manager='' kind=program
 	fi
@@ -257,12 +257,13 @@ download_and_install() {
 	dnf | yum) "$manager" install --assumeyes --setopt=localpkg_gpgcheck=0 "$dir/$name" </dev/null >&2 ;;
 	zypper) zypper --non-interactive --no-gpg-checks install "$dir/$name" </dev/null >&2 ;;
 	*)
-		mkdir -p /usr/local/sbin
+		mkdir -p /usr/local/sbin || fail "/usr/local/sbin cannot be made; nothing was installed"
 		trusted /usr/local/sbin || fail "nothing is installed into /usr/local/sbin: $others"
-		cp "$dir/$name" /usr/local/sbin/.teleport-update.new
-		chmod 755 /usr/local/sbin/.teleport-update.new
-		sync
-		mv -f /usr/local/sbin/.teleport-update.new /usr/local/sbin/teleport-update
+		new=/usr/local/sbin/.teleport-update.new
+		{ cp "$dir/$name" "$new" && chmod 755 "$new" && sync && mv -f "$new" /usr/local/sbin/teleport-update; } || {
+			rm -f "$new"
+			false
+		}
 		;;
 	esac || fail "$name cannot be installed; nothing was enabled"
 	rm -rf "$dir"
