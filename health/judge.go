@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,12 +36,6 @@ const (
 	reloadPending                  // the limit for the new process does not run yet
 	reloadFailed
 )
-
-// keptStill reports whether somebody keeps processes of the agent from running: they are frozen, or stopped by SIGSTOP.
-func (s sample) keptStill() bool {
-	halted := func(p process) bool { return p.inside && p.halted }
-	return s.unit.Frozen || s.main != nil && halted(*s.main) || slices.ContainsFunc(s.group, halted)
-}
 
 // oldServes reports whether the unit's main process is one of another version.
 func (s sample) oldServes() bool { return s.main != nil && !s.main.inside }
@@ -141,11 +134,18 @@ func reloadJudge(r rules, before sample) *judge {
 	return j
 }
 
+// keptStill reports whether somebody keeps the agent from running: its unit is frozen, or its process is stopped by SIGSTOP. Other
+// processes of the version are sessions, whose users may stop them.
+func (j *judge) keptStill(s sample) bool {
+	halted := func(p *process) bool { return p != nil && p.inside && p.halted }
+	return s.unit.Frozen || halted(s.main) || halted(member(s.group, j.subject.pid)) || halted(member(s.group, s.pidFile))
+}
+
 func (j *judge) observe(s sample) verdict {
 	if s.stopping {
 		return verdict{kind: hostStopping}
 	}
-	s.now = j.lived(s.now, s.keptStill())
+	s.now = j.lived(s.now, j.keptStill(s))
 	if j.stood > stillLimit {
 		return failed(fmt.Sprintf("was frozen, or stopped by SIGSTOP, for %v: nobody can tell whether it works", stillLimit))
 	}

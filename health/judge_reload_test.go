@@ -21,6 +21,9 @@ func TestAfterAReload(t *testing.T) {
 	for _, w := range []judgement{
 		{name: "a new process that takes over holds, and the old one may stay",
 			steps: []step{after(0, oldUp), after(1, handOver)}, kind: held, at: 31},
+		{name: "a session that its user stops says nothing of the agent",
+			steps: []step{after(0, oldUp), after(1, handOver), after(2, func(s *scene) { s.spawn(30, 20, newExe); s.group[len(s.group)-1].halted = true })},
+			kind:  held, at: 31},
 		{name: "the old one may go, too",
 			steps: []step{after(0, oldUp), after(1, handOver), after(2, func(s *scene) { s.die(10) }), after(2.2, func(s *scene) { s.lead(20) })},
 			kind:  held, at: 31},
