@@ -148,6 +148,9 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 func TestAnImageWithABotsKeysIsRefused(t *testing.T) {
 	const key = "-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----\n"
 	for name, tc := range map[string]struct{ config, file string }{
+		"its arguments":                  {"# tbot start legacy --data-dir=/srv/bot --destination-dir=/opt/machine-id\n", "opt/machine-id/key"},
+		"its state by an argument":       {"# tbot start legacy --data-dir /srv/bot\n", "srv/bot/key"},
+		"its storage by an argument":     {"# tbot start identity --storage=file:///srv/bot --destination=file:///opt/machine-id\n", "srv/bot/key"},
 		"its storage":                    {"storage: {type: directory, path: /srv/bot}\n", "srv/bot/primary.pem"},
 		"an output":                      {"outputs:\n- type: identity\n  destination: {type: directory, path: /opt/machine-id}\n", "opt/machine-id/key"},
 		"a service's output":             {"services:\n- type: identity\n  destination: {type: directory, path: /opt/machine-id}\n", "opt/machine-id/key"},
@@ -163,7 +166,11 @@ func TestAnImageWithABotsKeysIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write("etc/tbot.yaml", tc.config)
+			if command, unit := strings.CutPrefix(tc.config, "# "); unit {
+				write("etc/systemd/system/tbot.service", "[Service]\nExecStart=/usr/local/bin/"+command)
+			} else {
+				write("etc/tbot.yaml", tc.config)
+			}
 			write(tc.file, key)
 			if out, err := seal(t, root); err == nil || !strings.Contains(out, tc.file+" holds a private key") {
 				t.Errorf("%v: %s", err, out)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"teleport-update/internal/layout"
@@ -20,6 +21,8 @@ var (
 	tokenFlag = regexp.MustCompile(`--?(?:token|registration-secret)(?:"?'?[=\s]+"?'?|["',\s]+)([^\s"',\]]+)`)
 	// configFlag is an argument that names a configuration.
 	configFlag = regexp.MustCompile(`(?:--config|-c)[=\s]+["']?([^\s"']+)`)
+	// folderFlag is an argument that names a folder with the state of an agent or of a bot, or with the keys that a bot writes.
+	folderFlag = regexp.MustCompile(`--?(?:data-dir|destination-dir|storage|destination)(?:"?'?[=\s]+"?'?|["',\s]+)(?:file://)?(/[^\s"',\]]+)`)
 	// variable is one of the environment that holds a secret.
 	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_KEY)=["']?([^\s"']+)`)
 	// configVariable is one that names a configuration.
@@ -86,6 +89,9 @@ func (l *look) words(path, text string) error {
 		}
 	}
 	l.urls(path, text)
+	for _, m := range folderFlag.FindAllStringSubmatch(text, -1) {
+		l.keyDir(m[1])
+	}
 	var errs []error
 	for _, secret := range []*regexp.Regexp{tokenFlag, variable} {
 		for _, m := range secret.FindAllStringSubmatch(text, -1) {
@@ -93,6 +99,13 @@ func (l *look) words(path, text string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// keyDir notes a folder in which private keys may be kept.
+func (l *look) keyDir(path string) {
+	if dir := filepath.Clean(path); !slices.Contains(l.found.KeyDirs, dir) {
+		l.found.KeyDirs = append(l.found.KeyDirs, dir)
+	}
 }
 
 // urls notes the URLs of a text that hold a secret.

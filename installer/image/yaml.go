@@ -111,9 +111,7 @@ func (l *look) entry(path string, mapping *yaml.Node, key string, value *yaml.No
 				l.found.DataDirs = append(l.found.DataDirs, dir)
 			}
 		case slices.Contains(keyFolders, key) && filepath.IsAbs(v.Value):
-			if dir := filepath.Clean(v.Value); !slices.Contains(l.found.KeyDirs, dir) {
-				l.found.KeyDirs = append(l.found.KeyDirs, dir)
-			}
+			l.keyDir(v.Value)
 		case key == "tokens":
 			// "node,proxy:TOKEN", or the path of a file with the token.
 			text := v.Value
