@@ -139,9 +139,10 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	row, _ := phaseOf(j.Phase)
 	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
-	t.holdOthersAgain(ctx, 0)
 	// Half an undoing leaves no agent: it goes on when systemd tells this process to end, as by a limit of the unit.
-	err = recoveries()[row.boot](t, context.WithoutCancel(ctx))
+	ctx = context.WithoutCancel(ctx)
+	t.holdOthersAgain(ctx, 0)
+	err = recoveries()[row.boot](t, ctx)
 	t.recoverLater(ctx)
 	t.agent.RemoveEnded(ctx) // of a soft reboot
 	return err
