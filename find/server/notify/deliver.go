@@ -53,10 +53,14 @@ func (n *Notifier) attempt(ctx context.Context, h *rollout.Notify, w *waiting) o
 		o.result = GivenUp
 		return o
 	}
-	w.next = n.opts.Clock().Add(max(retryAfter[w.attempts-1], o.after))
-	if !w.next.Before(w.Time.Add(rollout.NoticeLife)) {
+	next := n.opts.Clock().Add(max(retryAfter[w.attempts-1], o.after))
+	if !next.Before(w.Time.Add(rollout.NoticeLife)) {
 		o.result = GivenUp
+		return o
 	}
+	n.mu.Lock()
+	w.next = next
+	n.mu.Unlock()
 	return o
 }
 

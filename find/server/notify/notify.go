@@ -198,6 +198,8 @@ func (n *Notifier) readHooks(ctx context.Context) error {
 		if _, err := n.sender(resource); err != nil {
 			h.fails(err, n.opts.Clock())
 			n.opts.Log.Error("no event can be posted to a webhook; the server answers hosts all the same", "webhook", name, "error", err)
+		} else {
+			h.failing, h.err = time.Time{}, nil // what failed was the resource before
 		}
 	}
 	n.hooks, n.read = hooks, true

@@ -90,7 +90,7 @@ func (n *Notifier) post(ctx context.Context, h *rollout.Notify, e rollout.Notice
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.address.String(), bytes.NewReader(body))
 	if err != nil {
-		return failed(errors.New("its URL is none"))
+		return failed(errors.New("its URL is not valid"))
 	}
 	req.Header.Set("Content-Type", "application/json")
 	sign(req.Header, s.keys, e.ID, now, body)
