@@ -42,7 +42,7 @@ func (p *page) login(w http.ResponseWriter, r *http.Request) {
 	token, role, err := p.opts.Holder(r.Context(), hash)
 	switch {
 	case errors.Is(err, p.opts.NoHolder):
-		p.opts.Log.Warn("an attempt to sign in at the page failed", "from", r.RemoteAddr)
+		p.rare.Warn("an attempt to sign in at the page failed", "from", r.RemoteAddr)
 		p.showLogin(w, r, http.StatusUnauthorized, r.PostFormValue("to"), "There is no such access token: it was never made, was "+
 			"revoked, or has expired.")
 	case err != nil:

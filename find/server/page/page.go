@@ -46,6 +46,7 @@ type page struct {
 	opts     Options
 	api      api
 	sessions sessions
+	rare     *slog.Logger // for what anybody can cause without a token
 }
 
 //go:embed templates

@@ -4,11 +4,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+
+	"teleport-update/find/server/parts"
 )
 
 // New returns the handler of everything below Path, which sends people there from the root, too.
 func New(opts Options) http.Handler {
-	p := &page{opts: opts, api: api{handler: opts.API, as: opts.As}}
+	p := &page{opts: opts, api: api{handler: opts.API, as: opts.As}, rare: parts.Rare(opts.Log)}
 	p.sessions.clock = opts.Clock
 	static, err := fs.Sub(staticFiles, "static")
 	if err != nil {
