@@ -88,25 +88,31 @@ func Parse(data []byte) (p Policy, signatures *Mode, err error) {
 	return p, signatures, err
 }
 
-// withoutValue returns an error if anything in the file is null: the decoder takes that for a
-// field that is missing.
+// withoutValue returns an error if anything in the file is null or an empty list: the decoder takes the one for a field that is
+// missing, and a template that was filled in with nothing may have written either.
 func withoutValue(data []byte) error {
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		return plain(err)
 	}
-	if n := firstNull(&root); n != nil {
+	if top := root.Content; len(top) == 1 && top[0].Kind == yaml.MappingNode && len(top[0].Content) == 0 {
+		return errNoRule
+	}
+	if n := firstEmpty(&root); n != nil {
 		return fmt.Errorf("line %d: a field has no value; write one, or remove the field", n.Line)
 	}
 	return nil
 }
 
-func firstNull(n *yaml.Node) *yaml.Node {
+func firstEmpty(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return n
 	}
+	if (n.Kind == yaml.SequenceNode || n.Kind == yaml.MappingNode) && len(n.Content) == 0 {
+		return n
+	}
 	for _, child := range n.Content {
-		if found := firstNull(child); found != nil {
+		if found := firstEmpty(child); found != nil {
 			return found
 		}
 	}
@@ -133,9 +139,6 @@ func parseReleases(listed map[string]digests) (map[string][]string, error) {
 		v, err := version.Parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("releases: %w", err)
-		}
-		if len(sums) == 0 {
-			return nil, fmt.Errorf("releases: version %s has no SHA-256", v)
 		}
 		for _, sum := range sums {
 			sum = strings.ToLower(sum)

@@ -32,7 +32,6 @@ var checks = []check{
 	{"installer/policy/policy.go", "missing", "seen.Policy && !p.File"},
 	{"installer/policy/policy.go", "missing", "seen.Keys && len(p.Keys) == 0 && !p.off"},
 	{"installer/policy/parse.go", "Parse", `len(bytes.Trim(data, " \t\r\n\x00")) == 0`},
-	{"installer/policy/parse.go", "parseReleases", "len(sums) == 0"},
 	{"installer/policy/parse.go", "parseReleases", "!versions.IsDigest(sum)"},
 	{"installer/policy/rules.go", "Floors", "p.withdrawn(r.Version)"},
 	{"installer/policy/rules.go", "Floors", `p.Minimum != "" && version.Compare(r.Version, p.Minimum) < 0`},

@@ -52,9 +52,9 @@ var pairs = []pair{
 	// back; the outcome before the journal goes.
 	{"installer/transaction/undo.go", "undoSteps", "enterRollingBack", "undo"},
 	{"installer/transaction/undofiles.go", "restoreUnit", "RestoreUnit", "reloadSystemd"},
-	{"installer/transaction/undo.go", "closeUndone", "RemoveUnits", "Save"},
-	{"installer/transaction/undo.go", "closeUndone", "ForgetFirst", "Save"},
-	{"installer/transaction/undo.go", "closeUndone", "Save", "close"},
+	{"installer/transaction/recoveries.go", "closeUndone", "RemoveUnits", "Save"},
+	{"installer/transaction/recoveries.go", "closeUndone", "ForgetFirst", "Save"},
+	{"installer/transaction/recoveries.go", "closeUndone", "Save", "close"},
 	{"installer/transaction/boot.go", "close", "dropSecondName", "Remove"},
 
 	// Uninstalling: what would be refused changes nothing; updates are off, the journal says so, then the agent's files,
