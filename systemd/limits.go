@@ -30,7 +30,7 @@ type ownLimit struct {
 	Section, Setting, Value string
 
 	property string        // by which systemd tells what it has loaded; empty: it ends no process
-	least    time.Duration // what is shorter is not ours
+	least    time.Duration // a shorter limit comes from another file
 }
 
 // ownLimits are the limits of one of our units.

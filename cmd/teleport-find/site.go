@@ -93,7 +93,14 @@ func (s *site) installScript(releases bool) ([]byte, error) {
 
 // showsOwnCA reports whether hosts see the self-signed certificate, and not the proxy's.
 func (s *site) showsOwnCA() bool {
-	return s.public == nil || slices.Contains(s.hostnames, s.public.Hostname())
+	if s.public == nil {
+		return true
+	}
+	names, err := s.names()
+	if err != nil {
+		names = s.hostnames
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, s.public.Hostname()) })
 }
 
 // tls returns nil for plain http. reload reads the certificate's files again.

@@ -24,7 +24,7 @@ var tctlFlags = map[string]string{
 	"--set-start-hour": "--start-hour", "--set-jitter-seconds": "--jitter-seconds",
 }
 
-// fromTctl turns the words after "autoupdate" into a command of this program. It reports false for what is none.
+// fromTctl turns the words after "autoupdate" into a command of this program. It reports false if words is no command of tctl.
 func fromTctl(words []string) (ours []string, ok bool) {
 	for _, alias := range tctl {
 		theirs := strings.Fields(alias.theirs)

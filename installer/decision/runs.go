@@ -266,7 +266,10 @@ func howItEnded(u systemd.Unit) string {
 	case "exec-condition":
 		return "was skipped: a command of ExecCondition= did not succeed"
 	case "timeout":
-		return fmt.Sprintf("took too long (TimeoutStartSec=%v), and systemd ended it", u.StartTimeout)
+		if u.StartTimeout == systemd.Forever {
+			return "took too long to stop, and systemd ended it"
+		}
+		return fmt.Sprintf("took longer than TimeoutStartSec=%v, or too long to stop, and systemd ended it", u.StartTimeout)
 	case "oom-kill":
 		return "was killed for want of memory"
 	case "start-limit-hit":
