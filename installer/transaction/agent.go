@@ -16,10 +16,10 @@ import (
 	"teleport-update/systemd"
 )
 
-// Agent is the agent of this host, as far as transactions have to do with it: to
-// look at it, to change it, to prove that it is healthy. It is real where systemd runs,
-// absent if there is none, and unreachable if systemd does not answer. Whoever makes a transaction
-// has all of it; its steps and its undoing declare what they use of it.
+// Agent is the agent of this host as transactions use it: they look at it, change it, and prove
+// that it is healthy. It is real if systemd runs, absent if there is no systemd, and unreachable if
+// systemd does not answer. A transaction holds all of it; its steps and its undoing declare the
+// parts that they use.
 type Agent interface {
 	looker
 	surroundings
@@ -31,18 +31,18 @@ type Agent interface {
 	Close()
 }
 
-// runner runs this program in a unit of its own; ran is false where there are no units.
+// runner runs this program in a unit of its own; ran is false if there are no units.
 type runner interface {
 	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
-	// RemoveEnded removes the units of those that have ended and that nobody waits for.
+	// RemoveEnded removes the units of such runs that have ended and that nobody waits for.
 	RemoveEnded(ctx context.Context)
 }
 
 // looker looks at the agent.
 type looker interface {
 	Look(ctx context.Context) (Sight, error)
-	// Unit is what systemd knows of a unit, as of the updater's own; the zero Unit where there
-	// is no systemd.
+	// Unit returns what systemd knows of a unit, for example of one of the updater's own; the zero
+	// Unit if there is no systemd.
 	Unit(ctx context.Context, name string) (systemd.Unit, error)
 	// Stopping reports whether the host is shutting down.
 	Stopping(ctx context.Context) (bool, error)
@@ -50,8 +50,8 @@ type looker interface {
 
 // surroundings are the other units that have to do with the agent.
 type surroundings interface {
-	// Blockers are units after which the agent is ordered and which have a job in
-	// progress: systemd begins no job of the agent before.
+	// Blockers returns units after which the agent is ordered and which have a job in progress:
+	// systemd begins no job of the agent before that job ends.
 	Blockers(ctx context.Context, s Sight) ([]string, error)
 	// ActiveOf returns which of some units are active.
 	ActiveOf(ctx context.Context, units []string) ([]string, error)
@@ -75,7 +75,7 @@ type prover interface {
 	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
 }
 
-// starter brings the agent to run where nothing hangs on whether it is healthy.
+// starter starts the agent when nothing depends on whether it is healthy.
 type starter interface {
 	Start(ctx context.Context) error
 	Restart(ctx context.Context) error
@@ -93,20 +93,20 @@ const (
 	atOnce
 )
 
-// Sight is the agent, seen at one moment. The zero Unit: systemd does not know of
-// it, or there is none.
+// Sight is the agent, seen at one moment. A zero Unit means that systemd does not know the agent,
+// or does not run.
 type Sight struct {
 	systemd.Unit
 	State state.AgentState
-	// Main and Serving are what the main process executes, and the one that the PID
-	// file names, which is the one that serves: systemd may still have the one
-	// before, which drains its sessions, for the main process.
+	// Main is the main process. Serving is the process that the PID file names, which is the one that
+	// serves: systemd may still take the previous process, which drains its sessions, for the main
+	// process.
 	Main, Serving procfs.Process
 	// Group are all processes of the agent's control group.
 	Group []int
-	// Forked: the main process does not execute the program of the unit as yet, but systemd's own; Main is empty then.
+	// Forked means that the main process still executes systemd's own program, not the program of the unit; Main is empty then.
 	Forked bool
-	// StopPending: a stop was asked for, and has not ended.
+	// StopPending means that a stop was asked for, and has not ended.
 	StopPending bool
 }
 
@@ -116,8 +116,8 @@ func (s Sight) mainFrom(dir string) bool { return cameFrom(s.Main, dir) }
 // runsFrom reports whether the agent executes, or serves by, a program of a folder.
 func (s Sight) runsFrom(dir string) bool { return s.mainFrom(dir) || cameFrom(s.Serving, dir) }
 
-// servesFrom reports whether the process that serves executes a program of a folder: the one that the PID file names, for
-// systemd may have the one before, which drains its sessions, for the main process.
+// servesFrom reports whether the serving process executes a program of a folder. It prefers the process in the PID file:
+// systemd may take the previous process, which drains its sessions, for the main process.
 func (s Sight) servesFrom(dir string) bool {
 	if s.Serving.PID != 0 {
 		return cameFrom(s.Serving, dir)
@@ -125,8 +125,8 @@ func (s Sight) servesFrom(dir string) bool {
 	return s.mainFrom(dir)
 }
 
-// serving are the processes of which one has the agent's database: the one that the PID file names, or any, with the
-// main process first.
+// serving returns the process that the PID file names, or all processes, the main one first. One of them has the
+// agent's database open.
 func (s Sight) serving() (all []procfs.Process) {
 	switch {
 	case s.Serving.PID != 0:
@@ -151,8 +151,8 @@ func (s Sight) anyFrom(dir string) bool {
 	})
 }
 
-// ended are the processes that a stop ends. With KillMode=process, sessions that the agent
-// drains outlive it, and keep its database open.
+// ended returns the processes that a stop ends. With KillMode=process, sessions that the agent
+// drains outlive the stop, and keep its database open.
 func (s Sight) ended() []int {
 	switch {
 	case !s.Ties.SparesProcesses():
@@ -160,8 +160,8 @@ func (s Sight) ended() []int {
 	case s.Ties.KillMode == "none" || s.MainPID == 0:
 		return nil
 	}
-	// systemd may have the process before for the main one, until it reads the PID file again,
-	// which it is made to before the stop.
+	// systemd may take the previous process for the main one until it reads the PID file again, which
+	// it does before the stop.
 	if s.Serving.PID != 0 {
 		return []int{s.Serving.PID}
 	}
@@ -188,8 +188,8 @@ func (s Sight) unloadable() bool {
 	return (s.LoadState == "bad-setting" || s.LoadState == "error") && s.ActiveState == "inactive"
 }
 
-// started reports whether the agent runs, or is about to: a job alone says nothing, it may be one
-// that stops it.
+// started reports whether the agent runs, or is about to. A job alone does not count: it may be a
+// stop.
 func (s Sight) started() bool { return s.Running() || s.ActiveState == "activating" }
 
 func cameFrom(p procfs.Process, dir string) bool {
@@ -211,7 +211,7 @@ func StateOf(u systemd.Unit) state.AgentState {
 }
 
 // HostAgent connects to the agent of this host, which is a unit. The error matches
-// systemd.ErrUnreachable where systemd runs and does not answer. progress is that of
+// systemd.ErrUnreachable if systemd runs and does not answer. progress becomes the Progress of each
 // health.Watch.
 func HostAgent(ctx context.Context, unit string, log *slog.Logger, progress func(health.Glance)) (Agent, error) {
 	conn, err := systemd.Dial(ctx)
@@ -230,9 +230,9 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger, progress func
 	return &realAgent{Conn: conn, log: log, progress: progress, unit: unit}, nil
 }
 
-// outOfReach reports whether an error is that systemd did not answer for long, or that this run may
-// not look at the agent's process: it says nothing about the agent, and nothing is to be done
-// without that on a host that is up.
+// outOfReach reports whether err means that systemd did not answer for long, or that this run may
+// not look at the agent's process. Such an error says nothing about the agent, and on a host that
+// is up nothing is done without an answer.
 func outOfReach(err error) bool {
 	if failure.Is[*health.HiddenError](err) {
 		return true
@@ -271,8 +271,8 @@ func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int,
 	return code, true, err
 }
 
-// noAgent is an agent that nobody can look at or command: each call ends with why,
-// which is nil if there is nobody to tell.
+// noAgent is an agent that nobody can look at or command: each call returns why, which is nil if
+// there is no systemd.
 type noAgent struct{ why error }
 
 func (noAgent) Close()                                                 {}
@@ -300,9 +300,9 @@ func (u noAgent) RunTransient(context.Context, systemd.Transient) (int, bool, er
 	return 0, false, u.why
 }
 
-// absent is the agent where no systemd runs: an image build, a chroot, a plain
-// container. Files are changed there, and nobody is told. Nothing is known of it,
-// so nobody wants it to run (see AgentState.Wanted), and nothing is proven.
+// absent is the agent on a host without systemd: an image build, a chroot, a plain container. Files
+// are changed there, and no process is notified. The state of the agent is unknown, so it counts as
+// not wanted (see AgentState.Wanted), and nothing is proven.
 type absent struct{ noAgent }
 
 func (absent) Look(context.Context) (Sight, error) { return Sight{State: state.AgentUnknown}, nil }
@@ -310,18 +310,18 @@ func (absent) Prove(context.Context, health.Means, health.Watch) (health.Outcome
 	return health.Outcome{}, systemd.ErrNotRunning
 }
 
-// unreachable is the agent where systemd runs and does not answer. It is only for
-// the recovery at boot, which puts files back all the same: on a host that is up,
-// whoever cannot ask has to come back. Each call fails.
+// unreachable is the agent if systemd runs and does not answer; each call fails. Only the recovery
+// at boot uses it, and puts files back all the same. On a host that is up, a run that cannot ask
+// has to come back later.
 type unreachable struct{ noAgent }
 
-// asFound is how a transaction found the agent.
+// asFound returns the agent as a transaction found it.
 func (s Sight) asFound() state.Agent {
 	return state.Agent{State: s.State, UnitFile: s.UnitFileState, Program: s.ExecStart, InvocationID: s.InvocationID, MainPID: s.MainPID}
 }
 
-// Agent connects to the agent on a host that is up. Not to reach systemd is no
-// reason to do without it: whoever cannot ask comes back later.
+// Agent connects to the agent on a host that is up. It fails if systemd cannot be reached: such a
+// run comes back later.
 func (m *Machine) Agent(ctx context.Context) (Agent, error) {
 	agent, err := m.Connect(ctx)
 	if err != nil {

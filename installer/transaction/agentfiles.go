@@ -17,8 +17,8 @@ import (
 	"teleport-update/internal/layout"
 )
 
-// agentEnvironment is the file that units of the agent read their environment
-// from. Like its configuration it is the agent's, whoever put it there.
+// agentEnvironment is the file that units of the agent read their environment from. Like the
+// configuration it belongs to the agent, no matter who put it there.
 const agentEnvironment = "/etc/default/teleport"
 
 // mostLinks is how many links the kernel follows.
@@ -57,7 +57,7 @@ func (o takingOver) saveAgentFiles(ctx context.Context) (kept []state.KeptFile, 
 	return kept, nil
 }
 
-// administratorsLinks returns the drop-ins that a link leads to. Those in the folder of packages go with their package.
+// administratorsLinks returns the drop-ins that a link leads to. Drop-ins in a folder of packages go with their package, and are left out.
 func administratorsLinks(dropIns []string) (links []string) {
 	for _, path := range dropIns {
 		real, err := filepath.EvalSymlinks(path)
@@ -96,7 +96,7 @@ func linksOnTheWay(path string) (links []state.KeptFile, file string, err error)
 	return links, at, nil
 }
 
-// putBackKept puts back what a removal took of the agent's own files.
+// putBackKept puts back the agent's own files that the removal of a package took.
 func (o takingOver) putBackKept() error {
 	for _, k := range o.t.j.Packages.Kept {
 		if host.Exists(k.Path) {

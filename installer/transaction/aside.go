@@ -11,9 +11,9 @@ import (
 	"teleport-update/systemd"
 )
 
-// setAside moves out of the way what somebody put in places that the transaction has to
-// have: under another name beside it, which status tells. Each is tried whatever became
-// of the others.
+// setAside moves files out of the way that somebody put in the transaction's places: each gets
+// another name beside its place, and status shows that name. It tries every path, even if others
+// fail.
 func (t *transaction) setAside(paths []string) error {
 	var errs []error
 	for _, path := range paths {
@@ -29,8 +29,8 @@ func (t *transaction) setAside(paths []string) error {
 	return errors.Join(errs...)
 }
 
-// nameAside is the other name of what stands at a path. A run that could not move it has
-// noted one already.
+// nameAside returns the other name for the file at a path. A run that could not move the file has
+// noted a name already.
 func (t *transaction) nameAside(path string) (string, error) {
 	for _, to := range t.j.Aside {
 		if strings.HasPrefix(to, path+aside) && !host.Exists(to) {
@@ -43,8 +43,8 @@ func (t *transaction) nameAside(path string) (string, error) {
 
 const aside = ".aside-"
 
-// setAsideForLinks makes way for links that are to lead to what they led to before, or to
-// what they are to lead to, as far as goes says that there is one.
+// setAsideForLinks sets aside what somebody put in the places of links, for the links that goes
+// accepts.
 func (t *transaction) setAsideForLinks(links []state.LinkChange, goes func(state.LinkChange) bool) error {
 	stays := func(c state.LinkChange) bool { return !goes(c) }
 	return t.setAside(host.Foreign(slices.DeleteFunc(slices.Clone(links), stays)))
@@ -58,8 +58,8 @@ func (t *transaction) setAsideForUnit() error {
 	return t.setAside([]string{t.m.Host.Paths.Unit()})
 }
 
-// keepUnit keeps a copy of a unit that somebody wrote over the one of the version before. What
-// stood there before the first version is kept with the originals.
+// keepUnit keeps a copy of a unit that somebody wrote over the previous version's unit. The unit
+// from before the first version is kept with the originals.
 func (t *transaction) keepUnit() error {
 	if t.j.From == nil {
 		return nil
@@ -71,8 +71,8 @@ func (t *transaction) keepUnit() error {
 	return wrap(err, "keep the agent's unit, which somebody wrote: %w")
 }
 
-// runsMasked reports whether the new version runs, and its unit is masked: once stopped,
-// nobody could start an agent again.
+// runsMasked reports whether the new version runs and its unit is masked: after a stop nobody could
+// start an agent again.
 func (t *transaction) runsMasked(s Sight) bool {
 	return s.LoadState == "masked" && s.Running() && s.runsFrom(t.j.To.ProgramsDir())
 }

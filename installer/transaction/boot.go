@@ -11,8 +11,8 @@ import (
 	"teleport-update/systemd"
 )
 
-// thisBoot names the boot that the host is in: the kernel's and, where systemd tells, the start of the
-// units in it. A soft reboot starts all units again and keeps the kernel's boot id.
+// thisBoot names the boot that the host is in: the kernel's and, if systemd reports it, the start of
+// the units in it. A soft reboot starts all units again and keeps the kernel's boot id.
 func (m *Machine) thisBoot(ctx context.Context, agent looker) string {
 	u, err := agent.Unit(ctx, systemd.StartOfUnits)
 	if err != nil || u.InvocationID == "" {
@@ -27,8 +27,8 @@ func (t *transaction) bootedSince(ctx context.Context) bool {
 	return !sameBoot(t.j.Boot(), t.m.thisBoot(ctx, t.agent))
 }
 
-// sameBoot reports whether two names are of one boot. A name of an older program has the kernel's
-// alone, and so has one that was written while systemd did not answer.
+// sameBoot reports whether two names are of one boot. A name from an older program, or written
+// while systemd did not answer, has only the kernel's part.
 func sameBoot(a, b string) bool {
 	kernelA, unitsA, _ := strings.Cut(a, "/")
 	kernelB, unitsB, _ := strings.Cut(b, "/")
@@ -40,9 +40,9 @@ func (m *Machine) forgetMounts() {
 	m.warn(m.Host.OwnUnits().ForgetMounts(), "boots may wait for the agent's data as if a transaction were open")
 }
 
-// close ends the transaction: the journal is removed, and then what is there for its
-// sake. Only the second name of its backup goes first: an older program takes a backup that
-// has two names for a damaged one, and knows by the journal alone that it is to leave it.
+// close ends the transaction: it removes the journal, and then what is there for its sake. Only the
+// second name of its backup goes first: an older program takes a backup with two names for a
+// damaged one, and leaves it alone only because of the journal.
 func (t *transaction) close() error {
 	if d := t.j.Database; d.Taken {
 		t.m.warn(backup.Settle(d.Dir), "records of yesterday would take the transaction for one whose journal is lost")
@@ -56,10 +56,10 @@ func (t *transaction) close() error {
 	return nil
 }
 
-// journalIfBooted finds out, before anything is stopped here, whether an agent ran that
-// is down since a reboot: what a person had started by hand does not come back
-// at boot, and is not for us to start. An agent that runs is left alone until there is room for
-// the note: without it, each run would stop it, and restore its database, as if it were the first.
+// journalIfBooted finds out, before anything is stopped here, whether an agent that ran is down
+// since a reboot: an agent that a person had started by hand does not come back at boot, and this
+// program does not start it. An agent that runs is left alone until there is room for the note:
+// without the note, each run would stop it, and restore its database, as if it were the first.
 func (t *transaction) journalIfBooted(ctx context.Context) error {
 	if !t.bootedSince(ctx) {
 		return nil
@@ -68,9 +68,9 @@ func (t *transaction) journalIfBooted(ctx context.Context) error {
 	if err != nil || sight.State == state.AgentUnknown {
 		return err
 	}
-	// One that is enabled and was never started since has yet to come: its mount is late.
-	// Of one that is masked nobody knows whether it is enabled, and of one that systemd could not read
-	// at this boot the record has it.
+	// An agent that is enabled and was never started since has yet to come: its mount is late. Nobody
+	// knows whether a masked agent is enabled. If systemd could not read the unit at this boot, the
+	// record says whether it is enabled.
 	enabled := sight.UnitFileState == "enabled" || sight.LoadState == "masked"
 	if sight.LoadState != "loaded" && t.j.Agent.UnitFile == "enabled" {
 		enabled = true

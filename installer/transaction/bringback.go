@@ -15,9 +15,9 @@ import (
 	"teleport-update/internal/procfs"
 )
 
-// bringBack sees the old version run, where it ran before, and watches whether it is healthy.
-// After an undoing that failed, and that the next run begins again, it only sees
-// that some agent runs: some agent beats none, as it does at boot.
+// bringBack sees that the old version runs again if it ran before, and watches whether it is
+// healthy. After an undoing that failed, and that the next run begins again, it only sees that some
+// agent runs: some agent beats none, as at boot.
 func (u *undoing) bringBack(ctx context.Context) error {
 	err := u.seeItBack(ctx)
 	seen := err == nil || failure.Is[*health.UnhealthyError](err) || errors.Is(err, health.ErrHostStopping)
@@ -29,8 +29,8 @@ func (u *undoing) bringBack(ctx context.Context) error {
 
 func (u *undoing) seeItBack(ctx context.Context) error {
 	if u.err != nil {
-		// First: what an agent writes from now on is not to be lost to another restore, and
-		// status tells what is in the way.
+		// First: no other restore may lose what an agent writes from now on, and status shows what is in
+		// the way.
 		err := u.j.flush()
 		if u.j.Agent.State.Wanted() {
 			err = errors.Join(err, u.agent.Start(ctx))
@@ -63,16 +63,15 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	}
 	unhealthy, ok := errors.AsType[*health.UnhealthyError](err)
 	if !ok || unhealthy.Prevented != nil {
-		// What the host prevents says nothing about the old version: each run tries again.
+		// An obstacle on the host says nothing about the old version: each run tries again.
 		return err
 	}
 	if unhealthy.NeverBegan && u.j.Verdict.NeverBegan {
 		u.log.Error("systemd begins neither version, so the host keeps the agent down: each run tries again", "error", err)
 		return errors.Join(err, u.j.journalAgainst(state.AgainstCircumstances))
 	}
-	// It is tried once more, by the next run: then the journal is closed all the
-	// same. All is back in its place, and as long as the journal is open no other
-	// version can come and help.
+	// The next run tries it once more: then the journal is closed all the same. Everything is back in
+	// its place, and while the journal is open no other version can come and help.
 	if u.j.Watch.OldFails == "" {
 		return errors.Join(err, u.j.journalOldFails(unhealthy.Error()))
 	}
@@ -104,16 +103,16 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	stops := u.ownStopGoesOn(sight)
 	if !u.j.reached("reload") && !stops && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID &&
 		sight.InvocationID == u.j.Agent.InvocationID {
-		return nil // nobody ever told it anything
+		return nil // it was never stopped or reloaded
 	}
 	dir, another := "", sight.mainFrom(u.j.To.ProgramsDir())
 	if u.j.From != nil && !u.j.Database.Foreign && host.AgentLinkLed(u.j.Links, u.j.From.ProgramsDir()) {
-		// What others had systemd start in its place is no agent.
+		// A program that others had systemd start in its place is no agent.
 		dir = u.j.From.ProgramsDir()
 		another = !sight.runsFrom(dir)
 	}
-	// The old version is not asked for its ready_url: it serves as it served. Where
-	// nobody knows how long it is to be watched, the usual time is enough.
+	// The old version is not asked for its ready_url: it serves as it served. If nobody knows how long
+	// it is to be watched, the usual time is enough.
 	spec, _ := u.config.healthSpec()
 	w := watchOf(dir, state.HealthSpec{Settings: settings.Settings{Window: spec.Window}}, sight)
 	by := health.Restart
@@ -135,15 +134,15 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	return wrap(err, "the old version was put back but is not healthy: %w")
 }
 
-// ownStopGoesOn reports whether the stop that the transaction asked for goes on, or waits for what stops first:
-// the updater was killed meanwhile, or gave it up.
+// ownStopGoesOn reports whether the transaction's own stop goes on, or waits for other units to stop first: the
+// updater was killed meanwhile, or gave the stop up.
 func (u *undoing) ownStopGoesOn(s Sight) bool {
 	return u.j.Database.Stop && !u.j.reached("stop") && s.MainPID != 0 && (s.StopPending || s.ActiveState == "deactivating")
 }
 
-// lookFirst looks, while the agent runs, whether all of it can go back. What is in the
-// way and stays keeps the agent from being stopped for nothing: the new version runs on,
-// and what is in the way is named. As long as that is so, a run only looks.
+// lookFirst checks, while the agent runs, whether all of it can go back. If something is in the
+// way, the agent is not stopped for nothing: the new version runs on, and the obstacle is named.
+// While it lasts, a run only looks.
 func (u *undoing) lookFirst(ctx context.Context) error {
 	if host.AgentLinkIsBack(u.j.Links) && (u.j.Database.Restored || !u.j.Database.Taken) {
 		return nil // the pair is back
@@ -160,8 +159,8 @@ func (u *undoing) lookFirst(ctx context.Context) error {
 	return errors.Join(err, u.j.setInTheWay(err.Error()))
 }
 
-// whyNotBack is what keeps links, unit or database from going back, as far as that can be
-// seen while the agent runs.
+// whyNotBack returns why links, unit or database cannot go back, as far as that can be seen while
+// the agent runs.
 func (u *undoing) whyNotBack(ctx context.Context) error {
 	if err := host.CanRevert(host.Begun(u.j.Links, u.original), u.j.Unit); err != nil {
 		return fmt.Errorf("links and unit cannot go back: %w", err)
@@ -190,7 +189,7 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	}
 	err = u.held.waitUnused(ctx, patience)
 	if err == nil {
-		// What was found only when the agent was down is looked at more closely.
+		// An obstacle that was found only when the agent was down is looked for more closely.
 		err = u.canRestore(ctx, before)
 	}
 	if err == nil || u.needNotGoBack(ctx) {
@@ -199,8 +198,8 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	return fmt.Errorf("the database cannot go back: %w", err)
 }
 
-// isAgent reports whether what runs is an agent, and no program that others had systemd start in its place: the new version, also
-// if its folder was moved, or the process of before, which serves on, on a database that may not be its own.
+// isAgent reports whether an agent runs, and no program that others had systemd start in its place: the new version, even if its
+// folder was moved, or the previous process, which serves on, on a database that may not be its own.
 func (u *undoing) isAgent(s Sight) bool {
 	if u.j.Watch.OldServes || s.runsFrom(u.j.To.ProgramsDir()) {
 		return true
@@ -211,8 +210,8 @@ func (u *undoing) isAgent(s Sight) bool {
 	})
 }
 
-// canRestore looks at what a restore needs while the agent runs; closely, down to the
-// content of the backup.
+// canRestore checks what a restore needs while the agent runs; closely checks the content of the
+// backup, too.
 func (u *undoing) canRestore(ctx context.Context, closely bool) error {
 	db, err := u.database(ctx)
 	if err != nil {
@@ -228,14 +227,13 @@ func (u *undoing) canRestore(ctx context.Context, closely bool) error {
 	return u.held.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
 }
 
-// canRestoreFor is CanRestore, with what the agent's processes have open left aside.
+// canRestoreFor is CanRestore, but ignores what the agent's processes have open.
 func (u *undoing) canRestoreFor(db restoredDatabase, group []int) error {
 	return u.held.withBackup(func(dir string) error { return db.CanRestore(dir, group) })
 }
 
-// sameUnderOld reports whether the old process, which never stopped, is left in
-// peace, with the rows that it wrote since the backup: if nothing it cannot read
-// was done to its database.
+// sameUnderOld reports whether the old process, which never stopped, may go on with the rows that
+// it wrote since the backup: its database still has the tables that it can read.
 func (u *undoing) sameUnderOld(ctx context.Context) bool {
 	same, err := u.sameSchema(ctx)
 	switch {
@@ -249,8 +247,8 @@ func (u *undoing) sameUnderOld(ctx context.Context) bool {
 	return false
 }
 
-// recordOldStop is for the moment before the process of before, which serves on, is stopped for its database. The record has it
-// first: once the database is restored nothing tells any more that the agent was stopped for it.
+// recordOldStop records that the previous process, which serves on, is about to be stopped for its database. Once the database
+// is restored, nothing else shows that the agent was stopped for it.
 func (u *undoing) recordOldStop() error {
 	if !u.j.Watch.OldServes {
 		return nil
@@ -259,10 +257,9 @@ func (u *undoing) recordOldStop() error {
 	return u.j.journalOldStopped()
 }
 
-// oldIsUntouched reports whether the process of before serves on, and no other version has
-// done anything to its database: the updater was cut off before the reload brought a
-// process. A process that was relieved, and sees its sessions to their end, is not in
-// the PID file any more.
+// oldIsUntouched reports whether the previous process serves on, and no other version has touched
+// its database: the updater was cut off before the reload brought a process. A process that was
+// replaced, and only sees its sessions to their end, is no longer in the PID file.
 func (u *undoing) oldIsUntouched(ctx context.Context) bool {
 	backedUp := u.j.Database.Taken && !u.j.Database.Restored
 	if u.boot || !backedUp || !u.j.reached("reload") || u.exchanged() {
@@ -281,19 +278,18 @@ func (u *undoing) oldIsUntouched(ctx context.Context) bool {
 	return u.needNotGoBack(ctx)
 }
 
-// stopsMasked reports whether an undoing that is about to stop the agent would leave none:
-// it runs the new version, or yet the old one, on a database with which it can go on, and
-// its unit is masked.
+// stopsMasked reports whether an undoing that is about to stop the agent would leave the host
+// without one: its unit is masked, and it runs the new version, or the old version on a database
+// with which it can go on.
 func (u *undoing) stopsMasked(ctx context.Context) bool {
 	s, err := u.agent.Look(ctx)
 	return err == nil && s.LoadState == "masked" && s.Running() &&
 		(s.runsFrom(u.j.To.ProgramsDir()) || !u.j.Database.Taken || u.needNotGoBack(ctx))
 }
 
-// stopNew stops the version that failed, for what is to be put back. One that the
-// agent was never told of runs only where somebody else restarted it by the new
-// links, or is doing so now, and an old process that never stopped serving is left in peace where it
-// can be.
+// stopNew stops the version that failed, so that the old one can be put back. If the agent was never
+// reloaded, that version runs only if somebody else restarted the agent by the new links, or is
+// doing so now. An old process that never stopped serving is left in peace if possible.
 func (u *undoing) stopNew(ctx context.Context) error {
 	if err := u.journalRemovedData(ctx); err != nil {
 		return err

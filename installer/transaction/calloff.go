@@ -19,10 +19,10 @@ import (
 	"teleport-update/versions"
 )
 
-// An uninstall removes the version of today once the agent of before is proven, as a change of version does. If that agent is not
-// healthy, the uninstall is called off: the version of today, with its database, is all that is known to run on this host.
+// An uninstall removes today's version once the original agent is proven, as a change of version does. If that agent is not
+// healthy, the uninstall is called off: today's version, with its database, is all that is known to run on this host.
 
-// originalFailsError is an agent of before that is not healthy.
+// originalFailsError means that the original agent is not healthy.
 type originalFailsError struct{ why error }
 
 func (e *originalFailsError) Error() string {
@@ -31,7 +31,7 @@ func (e *originalFailsError) Error() string {
 
 func (e *originalFailsError) Unwrap() error { return e.why }
 
-// proveOriginal restarts the agent as the one of before, and watches it for as long as it takes to see it fail again and again.
+// proveOriginal restarts the agent as the original one, and watches it long enough to see it fail again and again.
 func (t *transaction) proveOriginal(ctx context.Context, sight Sight) error {
 	tables, _ := t.m.Schema(ctx) // unreadable: the agent may have been stopped in the middle of a write, and no other version ran
 	t.m.Host.Log.Info("restarting the agent as the one that was here before", "database", string(t.j.Database.Plan))
@@ -55,7 +55,7 @@ func (t *transaction) proveOriginal(ctx context.Context, sight Sight) error {
 		return nil
 	}
 	now, schemaErr := t.m.Schema(ctx)
-	// There is a backup, or nothing to keep, or nobody knows. Else somebody started the agent after it had been seen to be down.
+	// There is a backup, or nothing to keep, or nobody knows. Otherwise somebody started the agent after it had been seen to be down.
 	kept := t.j.Database.Taken || t.j.Database.Absent || tables == "" || schemaErr != nil
 	if !kept && now != tables {
 		return fmt.Errorf("the agent that was here before is not healthy, and has changed the tables of the database, so it stays in its "+
@@ -64,7 +64,7 @@ func (t *transaction) proveOriginal(ctx context.Context, sight Sight) error {
 	return &originalFailsError{err}
 }
 
-// orCallOff is what becomes of an uninstall whose agent of before was to be started.
+// orCallOff calls an uninstall off if its original agent fails. Without a whole version to go back to, the uninstall goes on.
 func (t *transaction) orCallOff(ctx context.Context, c state.Config, err error) error {
 	if !failure.Is[*originalFailsError](err) {
 		return err
@@ -73,7 +73,7 @@ func (t *transaction) orCallOff(ctx context.Context, c state.Config, err error) 
 		t.m.Host.Log.Warn("the uninstall goes on, for there is no whole version to go back to", "error", err)
 		return nil
 	}
-	// First: whoever goes on after a cut brings the version of today back, too.
+	// First: a run after a cut has to bring today's version back, too.
 	if err := t.j.journalCalledOff(err.Error()); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t *transaction) orCallOff(ctx context.Context, c state.Config, err error) 
 
 func (t *transaction) isCalledOff() bool { return t.j.Verdict.Reason != "" }
 
-// callOff brings the version of today back, and closes the journal. It can be cut off anywhere and begun again. Its error says why
+// callOff brings today's version back, and closes the journal. It can be cut off anywhere and begun again. Its error says why
 // there is no uninstall.
 func (t *transaction) callOff(ctx context.Context, c state.Config) error {
 	t.m.Host.Log.Error("the uninstall is called off: the version of today comes back", "version", c.Active().Short(),
@@ -101,7 +101,7 @@ func (t *transaction) callOff(ctx context.Context, c state.Config) error {
 	return off.Refused()
 }
 
-// bringTodayBack makes the host run the version of today. One that runs already, as after a cut, is left in peace.
+// bringTodayBack makes the host run today's version. If it runs already, as after a cut, it is left in peace.
 func (t *transaction) bringTodayBack(ctx context.Context, c state.Config) error {
 	tree, err := t.m.toKeep(c)
 	if err != nil {
@@ -128,7 +128,7 @@ func (t *transaction) bringTodayBack(ctx context.Context, c state.Config) error 
 	return err
 }
 
-// placeToday puts links, unit and database of today in their places while the agent is down. If the database cannot go back, neither do
+// placeToday puts today's links, unit and database in their places while the agent is down. If the database cannot go back, neither do
 // the links.
 func (t *transaction) placeToday(ctx context.Context, c state.Config) error {
 	if !t.j.Database.Taken {
@@ -143,7 +143,7 @@ func (t *transaction) placeToday(ctx context.Context, c state.Config) error {
 	}
 	if !t.j.Database.Restored {
 		if same, err := db.SameSchema(ctx, t.asked().KeepsIn); err == nil && same {
-			return t.placeAfterPutBack(c) // with what the agent of before wrote
+			return t.placeAfterPutBack(c) // with what the original agent wrote
 		}
 	}
 	if err := db.CanRestore(t.asked().KeepsIn, nil); err != nil {
@@ -159,7 +159,7 @@ func (t *transaction) placeToday(ctx context.Context, c state.Config) error {
 	return t.j.journalTodayBack()
 }
 
-// placeAfterPutBack places the version of today again.
+// placeAfterPutBack places today's version again.
 func (t *transaction) placeAfterPutBack(c state.Config) error {
 	if err := t.placeActive(c); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (t *transaction) placeAfterPutBack(c state.Config) error {
 	return host.UnplaceUnit(t.m.Host)
 }
 
-// closeCalledOff ends an uninstall that is called off: updates go on if they did before.
+// closeCalledOff ends a called-off uninstall: updates go on if they did before.
 func (t *transaction) closeCalledOff() error {
 	now, _, err := t.config()
 	if err != nil {
@@ -187,7 +187,7 @@ func (t *transaction) closeCalledOff() error {
 	return t.close()
 }
 
-// checkEnds refuses an uninstall that could begin and not be ended, as for a file system that is read-only or full: no other command
+// checkEnds refuses an uninstall that could begin but not end, for example on a read-only or full file system: no other command
 // works while it is open.
 func checkEnds(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) error {
 	copies, units, err := changesOf(ctx, m, c, u)
@@ -208,7 +208,7 @@ func checkEnds(ctx context.Context, m *Machine, c state.Config, u state.Uninstal
 		To("%s; then run the command again", fix).Refused()
 }
 
-// changesOf are the files that take the places of links, and the files of units that change.
+// changesOf returns the files that take the places of links, and the files of units that change.
 func changesOf(ctx context.Context, m *Machine, c state.Config, u state.Uninstall) (copies map[string]string, units []string, err error) {
 	if u.KeepAgent {
 		tree, err := m.toKeep(c)
@@ -225,8 +225,8 @@ func changesOf(ctx context.Context, m *Machine, c state.Config, u state.Uninstal
 	return o.Copies(m.Host), o.Units(m.Host), err
 }
 
-// readUnit has systemd read a unit that changed since: what is asked before the agent is touched is to be about the unit that it is
-// started by afterwards.
+// readUnit makes systemd read a unit that changed since: the checks before the agent is touched have to be about the unit that
+// starts it afterwards.
 func readUnit(ctx context.Context, m *Machine, agent Agent) error {
 	sight, err := agent.Look(ctx)
 	if err != nil || !m.Host.AgentUnit().Unread(sight.Unit) {
@@ -239,8 +239,8 @@ func readUnit(ctx context.Context, m *Machine, agent Agent) error {
 	return nil
 }
 
-// leadBack has an undoing lead the agent's link to what runs, on whose database the agent is started, where records and links of
-// yesterday came back; and where somebody took link or unit away, it brings them back with the version.
+// leadBack makes an undoing lead the agent's link to the version that runs, on whose database the agent is started, if
+// yesterday's records and links came back. If somebody took link or unit away, the undoing brings them back with the version.
 func leadBack(h *host.Host, j *state.Journal, sight Sight, from versions.Tree) (err error) {
 	runs, apart := runsApart(h, sight, from.Release)
 	if !apart {
@@ -255,7 +255,7 @@ func leadBack(h *host.Host, j *state.Journal, sight Sight, from versions.Tree) (
 	return err
 }
 
-// runsApart is the version of the store that serves where that is not the active one: records of yesterday came back under it.
+// runsApart returns the version of the store that serves, if it is not the active one: yesterday's records came back under it.
 func runsApart(h *host.Host, sight Sight, active version.Release) (runs versions.Tree, ok bool) {
 	r, apart := servesApart(h, sight, active)
 	if !apart {
@@ -265,7 +265,7 @@ func runsApart(h *host.Host, sight Sight, active version.Release) (runs versions
 	return runs, ok && err == nil
 }
 
-// servesApart is runsApart, also if the version is not whole on disk any more.
+// servesApart is runsApart, also for a version that is not whole on disk any more.
 func servesApart(h *host.Host, sight Sight, active version.Release) (serves version.Release, apart bool) {
 	for _, p := range sight.serving() {
 		r, ours := h.Store.ReleaseOf(p.Exe)
@@ -280,8 +280,8 @@ func servesApart(h *host.Host, sight Sight, active version.Release) (serves vers
 	return serves, apart
 }
 
-// runningLinked refuses a change that could not be undone: another version than the active one runs, and the agent's link would be led to
-// another program again, for that is a file of its own, or the version that runs is not whole on disk.
+// runningLinked refuses a change that could not be undone: a version other than the active one runs, and an undoing would lead the
+// agent's link to another program, since the link is a file of its own, or the version that runs is not whole on disk.
 func runningLinked(h *host.Host, sight Sight, active version.Release) error {
 	r, apart := servesApart(h, sight, active)
 	if !apart {
@@ -309,10 +309,10 @@ func runningLinked(h *host.Host, sight Sight, active version.Release) error {
 		r.Short(), why)
 }
 
-// An uninstall that leaves the database to the agent of before has a backup of it until that agent is proven.
+// An uninstall that leaves the database to the original agent has a backup of it until that agent is proven.
 
-// keepInCase backs up the database that stays, before the agent of before is started on it: that one may change the tables, and not be
-// healthy. Where an uninstall goes on, and they are not changed, the backup is taken again, with what was written since.
+// keepInCase backs up the database that stays, before the original agent starts on it: that agent may change the tables, and not be
+// healthy. If an uninstall goes on and the tables are unchanged, the backup is taken again, with what was written since.
 func keepInCase(ctx context.Context, t *transaction, c state.Config, atBoot bool) error {
 	if t.j.Database.Plan != state.BackupDatabase || t.asked().Proven {
 		return nil
@@ -334,7 +334,7 @@ func keepInCase(ctx context.Context, t *transaction, c state.Config, atBoot bool
 	return wrap(err, "back up the agent's database before the agent that was here before starts on it: %w")
 }
 
-// takeToday backs up the database of today, to where it outlives the updater.
+// takeToday backs up today's database, in a place that outlives the updater.
 func takeToday(ctx context.Context, t *transaction, c state.Config, db *backup.Database, stopped bool) error {
 	active := c.Active()
 	meta := backup.Meta{Proxy: t.m.proxyOf(c.Spec), Version: active.Version, Edition: active.Edition, Created: t.m.Now()}
@@ -344,8 +344,8 @@ func takeToday(ctx context.Context, t *transaction, c state.Config, db *backup.D
 	return t.j.journalTodayKept()
 }
 
-// dropNeedless removes the backup of the database that stays, unless the agent of before has changed the tables: then it is all that a
-// version of today could start with.
+// dropNeedless removes the backup of the database that stays. It keeps the backup if the original agent has changed the tables: then
+// today's version could start with nothing else.
 func dropNeedless(ctx context.Context, t *transaction) error {
 	d := t.j.Database
 	if d.Plan != state.BackupDatabase || !d.Taken || !host.Exists(t.asked().KeepsIn) {

@@ -14,14 +14,11 @@ import (
 	"teleport-update/internal/procfs"
 )
 
-// An old process that never stopped serving is left in peace, with the rows that it wrote
-// since the backup, where nothing was done to its database.
-
-// canStart says why an agent that is stopped now would not come back, or on another
-// database than its own.
+// canStart returns why an agent that is stopped now would not come back, or would come back on
+// another database than its own.
 func (t *transaction) canStart(ctx context.Context) error { return t.canStartOn(ctx, false) }
 
-// canStartOn is canStart; where the database is to be restored, it need not be there.
+// canStartOn is canStart; if restores is set, the database need not be there.
 func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	sight, err := t.agent.Look(ctx)
 	if err != nil {
@@ -52,7 +49,7 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	return nil
 }
 
-// checkNeeds says which unit that the agent's unit needs, or which file that is closed to the agent's user, keeps it from starting again.
+// checkNeeds returns which unit that the agent needs, or which file that is closed to its user, keeps it from starting again.
 func checkNeeds(ctx context.Context, m *Machine, agent Agent, sight Sight) error {
 	if err := host.CheckNeeds(ctx, sight.Unit, agent.Unit); err != nil {
 		return err
@@ -60,7 +57,7 @@ func checkNeeds(ctx context.Context, m *Machine, agent Agent, sight Sight) error
 	return checkReach(ctx, m, agent, sight)
 }
 
-// checkReach is the part of checkNeeds about files. programs are those that the unit is to start beside its own. Who cannot tell goes on.
+// checkReach is the part of checkNeeds about files. programs are those that the unit starts beside its own. An error refuses nothing.
 func checkReach(ctx context.Context, m *Machine, agent Agent, sight Sight, programs ...string) error {
 	why, err := host.CheckReach(ctx, m.Host, sight.Unit, agent.Unit, programs...)
 	if err != nil {
@@ -69,8 +66,8 @@ func checkReach(ctx context.Context, m *Machine, agent Agent, sight Sight, progr
 	return why
 }
 
-// checkStartsAgain is CheckCanStart for an agent of which no backup tells where its database is:
-// with a database open, and nothing where it would look for one, it would start on a new one.
+// checkStartsAgain is CheckCanStart for an agent without a backup that names its database: if the
+// agent has a database open, and would find nothing in its place, it would start on a new one.
 func (m *Machine) checkStartsAgain(ctx context.Context, agent Agent, sight Sight, database string) error {
 	if err := m.Host.CheckCanStart(ctx, sight.Unit, database, agent.Unit); err != nil {
 		return err
@@ -93,9 +90,9 @@ func (m *Machine) checkStartsAgain(ctx context.Context, agent Agent, sight Sight
 	return nil
 }
 
-// anotherDatabase refuses a change while the agent has another database open than the one that
-// its unit and its configuration lead to. What a process says belongs to its user: it is a reason to
-// refuse, and names no file that anything is done with.
+// anotherDatabase refuses a change while the agent has another database open than its unit and its
+// configuration lead to. The agent's user controls what a process shows: it is a reason to refuse,
+// and nothing is done with the file that it names.
 func anotherDatabase(open, path string) error {
 	if open == "" || open == path || filepath.Base(open) != filepath.Base(path) ||
 		filepath.Base(filepath.Dir(open)) != filepath.Base(filepath.Dir(path)) {
@@ -110,10 +107,10 @@ func anotherDatabase(open, path string) error {
 		"if the configuration was changed on purpose, restart the agent yourself first", open, path)
 }
 
-// FreshConfig reads updates.yaml again. A survey of the run is older than that: the file may have been written
-// since, by the updater that held the update lock before this one, or by a transaction of this run. So whoever
-// has just taken the lock has the configuration from here, and so has whoever goes on after a transaction in the same
-// lock. All others have it from the survey of the run or from their caller.
+// FreshConfig reads updates.yaml again. A survey of the run is older: the file may have been written since, by the
+// updater that held the update lock before this one, or by a transaction of this run. So a caller that has just taken
+// the lock reads the configuration here, and so does one that goes on after a transaction in the same lock. All
+// others have it from the survey of the run or from their caller.
 //
 // A person may edit the file at any time. What a transaction needs of it is in its journal.
 func (m *Machine) FreshConfig() (state.Config, error) { return m.Host.Paths.LoadConfig() }

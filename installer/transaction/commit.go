@@ -33,7 +33,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	}
 	c, lost, err := t.config()
 	if err != nil {
-		// What is written down can wait, an agent cannot.
+		// Records can wait, an agent cannot.
 		if putBack := t.seeInPlace(ctx, tree); putBack != nil {
 			err = &failure.NeedsPersonError{Err: errors.Join(err, putBack)}
 		}
@@ -99,8 +99,8 @@ func (t *transaction) finish(ctx context.Context) error {
 	return nil
 }
 
-// recordTables records the tables of a committed version. One that was active, and is put in its place again under an agent that
-// does not run, is not proven on a database that is another's: what was recorded of it stays.
+// recordTables records the tables of a committed version. A version that was active, and is put in its place again under an
+// agent that does not run, is not proven on somebody else's database: its earlier record stays.
 func (t *transaction) recordTables(ctx context.Context, was state.Config, c *state.Config) {
 	if was.Active() == c.Active() && t.j.Database.Foreign && !t.j.Agent.State.Wanted() {
 		c.Status.ActiveSchema, c.Status.Unproven = was.Status.ActiveSchema, was.Status.Unproven
@@ -109,9 +109,9 @@ func (t *transaction) recordTables(ctx context.Context, was state.Config, c *sta
 	c.Status.ActiveSchema = t.m.digestNow(ctx)
 }
 
-// outdateOwn has nobody restore, once more, the backup that the proven version was left with: the version writes
-// on in the database that was restored, or has had its own all along. It is left with another backup. Records of
-// yesterday that somebody puts back name the version before, and a downgrade of theirs would take back all that was
+// outdateOwn outdates the backup that the proven version was left with, so that nobody restores it once more: the
+// version writes on in the restored database, or never lost its own. It is left with another backup. If somebody
+// puts yesterday's records back, they name the version before, and a downgrade by them would take back all that was
 // written since.
 func (t *transaction) outdateOwn(tree versions.Tree) error {
 	if t.j.Database.Plan != state.RestoreDatabase && !t.j.Database.Foreign {
@@ -120,8 +120,8 @@ func (t *transaction) outdateOwn(tree versions.Tree) error {
 	return wrap(backup.Outdate(tree.BackupDir()), "outdate the backup that version %s was left with: %w", t.j.To)
 }
 
-// warnOfClosedFolders tells who cannot run the programs: somebody closed a folder above
-// them. To open it is not for us to decide.
+// warnOfClosedFolders warns if users cannot run the programs: somebody closed a folder above them,
+// which this program does not open.
 func (t *transaction) warnOfClosedFolders(tree versions.Tree) {
 	for dir := tree.ProgramsDir(); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
@@ -131,8 +131,7 @@ func (t *transaction) warnOfClosedFolders(tree versions.Tree) {
 	}
 }
 
-// logForeignUpdater says, once for each version, why the release's updater is not
-// used.
+// logForeignUpdater logs, once for each version, why the release's updater is not used.
 func (t *transaction) logForeignUpdater(tree versions.Tree) {
 	u, ok := tree.Updater()
 	if ok && !u.Ours {
@@ -159,7 +158,7 @@ func (t *transaction) commitTo(c *state.Config) {
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition
 	c.Status.CommittedVersion = t.j.To.Version
 	c.Status.Unproven = !t.j.Agent.State.Wanted()
-	// That the previous version failed is no less true for a version that is only put back.
+	// The failure of the previous version stays on record if a version is only put back.
 	c.Status.Failed, c.Status.FailedBefore = c.PreviousFailed(), nil
 	c.Status.Interrupted, c.Status.Refused = nil, nil
 	c.Status.RollbackRefused = nil
@@ -170,7 +169,7 @@ func (t *transaction) commitTo(c *state.Config) {
 	}
 }
 
-// seeInPlace sees that the agent has what it is started from, and runs.
+// seeInPlace makes sure that the agent has the files that it starts from, and runs.
 func (t *transaction) seeInPlace(ctx context.Context, tree versions.Tree) error {
 	if err := t.reconcile(ctx, tree, t.agent); err != nil {
 		return fmt.Errorf("see that version %s is in its place: %w", t.j.To, err)
@@ -178,10 +177,9 @@ func (t *transaction) seeInPlace(ctx context.Context, tree versions.Tree) error 
 	return t.startReconciled(ctx)
 }
 
-// reconcile puts links, unit and enablement of a proven version back where
-// somebody took them away: the removal of a package takes its paths although
-// they are our links now. It changes files only; at boot that goes for the
-// updater's timer too, which is absent then.
+// reconcile puts links, unit and enablement of a proven version back if somebody took them away:
+// the removal of a package takes its paths although they are our links now. It changes files only;
+// at boot that goes for the updater's timer too, since timer is absent then.
 func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer host.Timer) error {
 	err := t.setAside(host.Occupied(t.j.Links))
 	if err == nil {
@@ -224,8 +222,8 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 	return t.reloadSystemd(ctx)
 }
 
-// reconcileAtBoot sees that the agent finds what it is started from, in case it
-// was taken away after the version was proven.
+// reconcileAtBoot puts back the files that the agent is started from, in case they were taken away
+// after the version was proven.
 func (t *transaction) reconcileAtBoot(ctx context.Context) error {
 	tree, ok, err := t.m.Host.Store.Lookup(t.j.To.Release)
 	if err != nil || !ok {
@@ -234,8 +232,8 @@ func (t *transaction) reconcileAtBoot(ctx context.Context) error {
 	return errors.Join(t.packages().putBackKept(), t.reconcile(ctx, tree, absent{}))
 }
 
-// startReconciled starts an agent that was stopped by whoever took its files
-// away, or that a boot did not find them for.
+// startReconciled starts an agent that was stopped when somebody took its files away, or that a
+// boot did not find them for.
 func (t *transaction) startReconciled(ctx context.Context) error {
 	if err := t.settleReload(ctx); err != nil || !t.j.Agent.Start || !t.j.Agent.State.Wanted() {
 		return err
@@ -248,11 +246,11 @@ func (t *transaction) startReconciled(ctx context.Context) error {
 	return wrap(t.agent.Start(ctx), "start version %s: %w", t.j.To)
 }
 
-// outdated reports whether the journal is of a transaction that is over: somebody took it
-// away and put it back when another one had been committed. To act on it would give the
-// agent a database of long ago. Only what updates.yaml says for certain counts: that it names
-// a success, or a transaction that was undone, which is another one and later than the last
-// thing that this one found there.
+// outdated reports whether the journal is of a transaction that is over: somebody took the journal
+// away and put it back when another transaction had been committed. To act on it would give the
+// agent a database of long ago. It goes only by what updates.yaml says for certain: the file names
+// a success, or an undone transaction, which is another one and later than the last outcome that
+// this transaction found there.
 func (m *Machine) outdated(j *openJournal) bool {
 	c, err := m.FreshConfig()
 	last := c.Status.LastUpdate
@@ -278,11 +276,11 @@ func (m *Machine) setOutdatedAside(j *openJournal) error {
 	return wrap(durable.Rename(j.path, to), "keep the outdated journal aside: %w")
 }
 
-// leftBehind reports whether the host has left both versions of the journal: the agent's link and
-// its unit are those of a third one. Somebody put back a copy of the records that was made in the
-// middle of a transaction. Its database is of then, and nothing is moved on its word. A time says
-// nothing, for copies keep or lose times; a link alone says nothing, either, for whoever put that in the
-// way of an open transaction has not put a unit there.
+// leftBehind reports whether the host has left both versions of the journal: the agent's link and its
+// unit belong to a third version. Somebody put back a copy of the records that was made in the middle of
+// a transaction. Its database is old, and nothing is moved on its word. Times prove nothing, for copies
+// keep or lose them. A link alone proves nothing, either: somebody who put a link in the way of an open
+// transaction has not put a unit there.
 func (m *Machine) leftBehind(j *openJournal) bool {
 	if j.Uninstall != nil || host.AgentLinkIsBack(j.Links) {
 		return false
@@ -307,8 +305,8 @@ func (m *Machine) leftBehind(j *openJournal) bool {
 	return ok && m.hasUnitOf(versions.Tree{Release: release, Programs: filepath.Dir(filepath.Dir(program))})
 }
 
-// setCopyAside keeps such a journal aside. The transaction has an outcome from then on: nobody tells it
-// again by its backup.
+// setCopyAside keeps such a journal aside. The transaction has an outcome from then on, so no run
+// reports it again because of its backup.
 func (m *Machine) setCopyAside(j *openJournal) error {
 	c, err := m.FreshConfig()
 	if err != nil {
@@ -324,8 +322,8 @@ func (m *Machine) setCopyAside(j *openJournal) error {
 	return m.setOutdatedAside(j)
 }
 
-// hasUnitOf reports whether the agent's unit is that of a tree, whose record may be gone, and with it
-// its edition.
+// hasUnitOf reports whether the agent's unit is the unit of tree. The record of tree may be gone, and
+// with it the edition.
 func (m *Machine) hasUnitOf(tree versions.Tree) bool {
 	now, err := host.ReadUnit(m.Host.Paths.Unit())
 	if err != nil {
@@ -338,9 +336,9 @@ func (m *Machine) hasUnitOf(tree versions.Tree) bool {
 	})
 }
 
-// advance notes that a step is done. With a version that is proven goes how the
-// agent is enabled: what is missing at the commit was taken away in between, not by
-// a person who disabled the agent during the watch.
+// advance notes that a step is done. When a version is proven, it notes how the agent is enabled,
+// too: links that are missing at the commit were taken away in between, not by a person who
+// disabled the agent during the watch.
 func (t *transaction) advance(s step) error {
 	if s.enters == proven {
 		links, err := t.m.Host.EnabledBy()
@@ -354,7 +352,7 @@ func (t *transaction) advance(s step) error {
 	return t.j.advance(s)
 }
 
-// enterProven is the point from which there is only forward.
+// enterProven enters the phase from which a transaction only goes forward.
 func (t *transaction) enterProven() error {
 	all := steps()
 	return t.advance(all[len(all)-1])

@@ -20,10 +20,9 @@ import (
 	"teleport-update/versions"
 )
 
-// planDatabase decides what a transaction does with the agent's database, and
-// refuses what would lose it. Nothing is changed. It is asked before a version
-// is fetched, so that nothing is fetched in vain, and again, with the last word,
-// by the transaction: see Preflight.
+// planDatabase decides what a transaction does with the agent's database, and refuses a transaction
+// that would lose it. Nothing is changed. It is called before a version is fetched, so that nothing
+// is fetched in vain, and again, with the last word, by the transaction: see Preflight.
 func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config, req Request) (state.Database, error) {
 	d := state.Database{Plan: state.KeepDatabase}
 	var err error
@@ -41,7 +40,7 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 		// The backup that the active version was left with stays.
 		d.Dir, d.Foreign = m.keptDir("found"), true
 	}
-	from, to := cmp.Or(owner.version, req.From.Version), req.To.Release // what runs, whatever updates.yaml names
+	from, to := cmp.Or(owner.version, req.From.Version), req.To.Release // the version that runs, whatever updates.yaml names
 	back := from != "" && version.Compare(to.Version, from) < 0
 	itsOwn := owner.has(ctx, m, to)
 	if err := owner.checkBack(m, c, req, itsOwn); err != nil {
@@ -87,9 +86,9 @@ func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config,
 	}
 	switch err := m.checkBackup(ctx, spec, req, maxAge); {
 	case err == nil:
-		// Backward, the database that the version had; and forward again onto a
-		// version that was left, if it is that exact version's and still valid
-		// (RFD 0169 §Downgrades).
+		// Backward, the version gets the database that it had. Forward again onto a version that was
+		// left, it gets its backup if that is this exact version's and still valid (RFD 0169
+		// §Downgrades).
 		d.Plan, d.Stop = state.RestoreDatabase, true
 		return d, seeUsers(m, d.Path, "the change of version")
 	case !back:
@@ -129,7 +128,7 @@ func inspect(ctx context.Context, d *state.Database, req Request) error {
 	return nil
 }
 
-// exchange mends a file that is no database, or no sound one.
+// exchange is the advice for a file that is no database, or a damaged one.
 const exchange = "repair it, or move it away and restart the agent"
 
 // cannotBackUp says which file is in the way of a transaction, and what to do.
@@ -168,8 +167,8 @@ func openIn(path string) string {
 	return fmt.Sprintf(" (it is open in %s)", used.Who())
 }
 
-// remedies are for errors of the host, under which nothing is known of the database: nobody is to
-// move it away.
+// remedies are for errors of the host, which say nothing about the database: nobody is to move it
+// away.
 var remedies = []struct {
 	of  error
 	fix string
@@ -188,7 +187,7 @@ func (r Request) mayLoseBackup() bool {
 	return r.SkipBackup || r.Kind == Rollback && r.Force
 }
 
-// wayOut is what to do about a database that cannot be backed up, where mend would have it backed up.
+// wayOut returns what to do about a database that cannot be backed up; mend is the advice after which it can be.
 func (r Request) wayOut(mend string) string {
 	switch {
 	case r.Kind.Automatic():
@@ -199,17 +198,16 @@ func (r Request) wayOut(mend string) string {
 	return mend
 }
 
-// proxyOf names the cluster of a database: the configured one, or the agent's
-// own.
+// proxyOf returns the cluster of a database: the configured one, or the agent's own.
 func (m *Machine) proxyOf(spec state.Spec) string {
 	// Without any proxy, databases have none either.
 	_ = m.Host.ResolveProxy(&spec)
 	return spec.Proxy
 }
 
-// backupDir is where the database of the version that is being left goes: into
-// its folder, even if that is not whole any more. A backup of an earlier time
-// would else stay there, and be taken for the one that the version was left with.
+// backupDir returns where the database of the version that is being left goes: into its folder,
+// even if the folder is not whole any more. Otherwise an earlier backup would stay there, and be
+// taken for the one that the version was left with.
 func (m *Machine) backupDir(c state.Config) (string, error) {
 	if active := c.Active(); active.Version != "" {
 		for _, find := range []func(versions.Release) (versions.Tree, bool, error){m.Host.Store.Folder, m.Host.Store.Unmarked} {
@@ -221,13 +219,13 @@ func (m *Machine) backupDir(c state.Config) (string, error) {
 	return filepath.Join(m.Host.Paths.Original(), "backup"), nil
 }
 
-// DatabaseMargin is what stays free beside copies of the database, in bytes: the
-// agent goes on writing. It is as much as each copy asks for.
+// DatabaseMargin is the number of bytes that stay free beside copies of the database, since the
+// agent goes on writing. Each copy asks for as much.
 const DatabaseMargin = 8 << 20
 
-// RoomFor is how many bytes a transaction takes: for the backup, and for putting one
-// back, the target's in dir or, should the transaction fail, the one just taken. A
-// transaction that there is no room to undo must not begin.
+// RoomFor returns how many bytes a transaction takes: for the backup, and for a restore of the
+// target's backup in dir or, if the transaction fails, of the one just taken. A transaction without
+// room for its undoing must not begin.
 func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 	take, err = sizeOf(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == state.KeepDatabase && err == nil {
@@ -256,7 +254,7 @@ func sizeOf(path string) (int64, error) {
 	return db.Size()
 }
 
-// checkRoom refuses to begin what there is no room for.
+// checkRoom refuses to begin a transaction without room for it.
 func (m *Machine) checkRoom(d state.Database, dir string) error {
 	take, restore, err := RoomFor(d, dir)
 	if err != nil || take == 0 {
@@ -289,9 +287,9 @@ func (m *Machine) openChecked(path string) (*backup.Database, error) {
 	return db, nil
 }
 
-// checkDataDir refuses a database that somebody other than root could have named by the
-// agent's configuration, unless it is that user's own: no file of root's, or of anybody
-// else's, is read or replaced by that user's word.
+// checkDataDir refuses a database that a user other than root could have named in the agent's
+// configuration, unless it is that user's own: no file of root's, or of anybody else's, is read or
+// replaced by that user's word.
 func (m *Machine) checkDataDir(db *backup.Database, path string) error {
 	places, err := m.Host.AgentPlaces()
 	if err != nil || places.DataDir != "" {

@@ -26,12 +26,12 @@ import (
 type owner struct {
 	another bool
 	version string // of another program; empty if nobody can tell
-	// unlike: nothing but the tables tells, which are not those that the active version was proven with.
+	// unlike means that only the tables show another owner: they are not the tables that the active version was proven with.
 	unlike bool
 }
 
-// databaseOwner asks the agent that runs, and what would be started if none runs. updates.yaml is a record,
-// and not asked before the host is.
+// databaseOwner asks the agent that runs, or the program that would be started if none runs. updates.yaml
+// is a record, and is asked after the host.
 func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config) (owner, error) {
 	active := c.Active()
 	if active.Version == "" {
@@ -81,8 +81,8 @@ func (m *Machine) databaseOwner(ctx context.Context, sight Sight, c state.Config
 	return owner{another: true, version: is}, nil
 }
 
-// leftLinked is the version to which the agent's link leads while somebody wrote another one into active_version, which is not
-// on disk; zero if there is none.
+// leftLinked returns the version that the agent's link leads to, if somebody wrote another one into active_version, which is
+// not on disk; otherwise zero.
 func leftLinked(m *Machine, c state.Config) version.Release {
 	program, err := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))
 	if err != nil || !c.Edited() {
@@ -94,14 +94,14 @@ func leftLinked(m *Machine, c state.Config) version.Release {
 
 // ownerByTables is for a host on which no other program is seen. Somebody may have put back yesterday's updates.yaml and
 // links after a later version had changed the tables: then the active version does not run on them. Tables are noted when
-// a version is proven. If it is healthy on others, or was not proven, it may have changed them itself.
+// a version is proven. A version that is healthy on other tables, or was not proven, may have changed them itself.
 func ownerByTables(ctx context.Context, m *Machine, sight Sight, c state.Config) (owner, error) {
 	if sight.healthyFor(windowOf(c, sight), m.Now()) {
 		return owner{}, nil
 	}
 	now, other, err := otherTables(ctx, c, m)
 	if err != nil {
-		// Whoever backs the database up says what is wrong with it.
+		// The backup of the database reports what is wrong with it.
 		m.Host.Log.Debug("it is not known whether the tables of the agent's database are those of the active version", "error", err)
 		return owner{}, ctx.Err()
 	}
@@ -110,12 +110,12 @@ func ownerByTables(ctx context.Context, m *Machine, sight Sight, c state.Config)
 	}
 	m.Host.Log.Warn("the agent is not seen to be healthy, and its database has other tables than the active version was proven with",
 		"active", c.Active().Short(), "noted", c.Status.ActiveSchema, "now", now)
-	// Where systemd does not run, nobody knows whether the agent is healthy: today's database is kept, and nothing is refused.
+	// Without systemd, nobody knows whether the agent is healthy: today's database is kept, and nothing is refused.
 	return owner{another: true, unlike: sight.State != state.AgentUnknown}, nil
 }
 
-// otherTables reports whether the agent's database has other tables than the active version was proven with. If none were
-// noted, or the version is not proven, nobody knows, and the database is not read.
+// otherTables reports whether the agent's database has other tables than the active version was proven with. If no tables
+// were noted, or the version is not proven, nobody knows, and the database is not read.
 func otherTables(ctx context.Context, c state.Config, seen Seen) (now string, other bool, err error) {
 	noted := c.Status.ActiveSchema
 	if noted == "" || c.Status.Unproven {
@@ -125,10 +125,10 @@ func otherTables(ctx context.Context, c state.Config, seen Seen) (now string, ot
 	return now, err == nil && now != "" && now != noted, err
 }
 
-// CheckTables says why the active version may not be able to start on the agent's database: that has other tables than the
-// version was proven with, and no backup shows that an older version left them, which a start would migrate. It is nil if nothing
-// shows. It is for an agent that is down: of one that runs, the database is not read. err is why the tables could not be read; a
-// database that only the agent can recover is no error.
+// CheckTables returns why the active version may not be able to start on the agent's database: the database has other tables than
+// the version was proven with, and no backup shows that an older version left them, which a start would migrate. why is nil if
+// nothing shows. The agent has to be down: the database of a running agent is not read. err is why the tables could not be read;
+// a database that only the agent can recover is no error.
 func CheckTables(ctx context.Context, m *Machine, c state.Config, seen Seen) (why, err error) {
 	sight, err := seen.Sight(ctx)
 	down := sight.State == state.AgentStopped || sight.State == state.AgentFailing
@@ -153,7 +153,7 @@ func CheckTables(ctx context.Context, m *Machine, c state.Config, seen Seen) (wh
 		"since, and version %s may not be able to start on them: %s", c.Active().Short(), c.Active().Short(), bringsBack(m, c)), nil
 }
 
-// leftByOlder reports whether the active version, or an older one, left a database with these tables, as its backup shows.
+// leftByOlder reports whether a backup shows that the active version, or an older one, left a database with these tables.
 func leftByOlder(ctx context.Context, m *Machine, c state.Config, tables string) bool {
 	all, _, err := m.completeBackups(ctx)
 	return err == nil && slices.ContainsFunc(all, func(b aBackup) bool {
@@ -162,7 +162,7 @@ func leftByOlder(ctx context.Context, m *Machine, c state.Config, tables string)
 	})
 }
 
-// checkBack refuses to go back if only the tables tell whose the database is: a restore would take away what another version
+// checkBack refuses to go back if only the tables show whose the database is: a restore would take away what another version
 // wrote since. A person may insist, and finds today's database among the backups that are kept.
 func (o owner) checkBack(m *Machine, c state.Config, r Request, itsOwn bool) error {
 	back := version.Compare(r.To.Version, c.Spec.ActiveVersion) < 0
@@ -191,8 +191,8 @@ func bringsBack(m *Machine, c state.Config) string {
 		"or set the cluster to it", orVersion(name))
 }
 
-// mayHaveChanged are the versions on disk that may have changed the agent's tables since the active version ran: those that are
-// newer, and have not failed.
+// mayHaveChanged returns the versions on disk that may have changed the agent's tables since the active version ran: newer ones
+// that have not failed.
 func mayHaveChanged(m *Machine, c state.Config) (newer []version.Release) {
 	entries, err := m.Host.Store.List()
 	if err != nil {
@@ -212,8 +212,8 @@ func sameEdition(a, b version.Release) bool {
 	return a.Edition == b.Edition || a.Edition == "" || b.Edition == ""
 }
 
-// versionOf is the version of a program of the agent's, empty if that cannot be told. A program that others
-// than root can exchange is not executed.
+// versionOf returns the version of a program of the agent's, or "" if it cannot be found. A program that
+// others than root can exchange is not executed.
 func versionOf(ctx context.Context, h *host.Host, program string) string {
 	if r, ok := h.Store.ReleaseOf(program); ok {
 		return r.Version
@@ -228,8 +228,8 @@ func versionOf(ctx context.Context, h *host.Host, program string) string {
 	return runs
 }
 
-// has reports whether the database of today is a release's own already, or may be, if nobody can tell whose it is: then
-// that release can read it, for it left one with the same tables.
+// has reports whether today's database is a release's own already. If nobody knows whose it is, has reports whether
+// that release can read it, since it left a database with the same tables.
 func (o owner) has(ctx context.Context, m *Machine, r version.Release) bool {
 	if !o.another || o.version != "" {
 		return o.another && o.version == r.Version
@@ -260,8 +260,8 @@ func (m *Machine) WhyNotKept(r version.Release) string {
 	return "it is not on this host any more, and neither is the database it had"
 }
 
-// checkBackup tells whether a version's own database can be restored, if its backup is no older than maxAge, 0 for
-// any age; the error says why not.
+// checkBackup checks whether a version's own database can be restored, if its backup is no older than maxAge, 0
+// for any age; the error says why not.
 func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request, maxAge time.Duration) error {
 	to, otherwise := req.To.Release, "set another version in the cluster, or "
 	insist, kept := "enable --allow-downgrade", fmt.Sprintf("rollback %s --force", to.Version)
@@ -296,8 +296,8 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request,
 	return err
 }
 
-// notFor reports whether the agent does not run, or not for as long as a window yet. Where systemd does not
-// run, nobody knows.
+// notFor reports whether the agent does not run, or not for as long as a window yet. It is false without
+// systemd: then nobody knows.
 func (s Sight) notFor(window time.Duration, now time.Time) bool {
 	return s.State != state.AgentUnknown && !s.healthyFor(window, now)
 }
@@ -307,7 +307,7 @@ func (s Sight) healthyFor(window time.Duration, now time.Time) bool {
 	return s.Running() && now.Sub(s.Since) >= window
 }
 
-// windowOf is for how long an agent has to run to be healthy.
+// windowOf returns how long an agent has to run to be healthy.
 func windowOf(c state.Config, s Sight) time.Duration {
 	return cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(s.Unit))
 }

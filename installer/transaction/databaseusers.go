@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// afterStop is how long whoever uses the database is waited for while there is no
-	// agent: for those that come and go.
+	// afterStop is how long to wait for users of the database while there is no agent: for processes
+	// that come and go.
 	afterStop = 3 * time.Second
 
 	// usersEvery is the time between two looks at who uses the database.
 	usersEvery = 200 * time.Millisecond
 )
 
-// holdDatabase opens the agent's database for a transaction that is about to begin, and
-// notes which folder it is in. Where there is none, nothing is done with it.
+// holdDatabase opens the agent's database for a transaction that is about to begin, and notes its
+// folder. If there is no database, it does nothing.
 func (t *transaction) holdDatabase(ctx context.Context, d *state.Database) error {
 	db, err := backup.Open(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) {
@@ -57,11 +57,11 @@ func (t *transaction) database(ctx context.Context) (*backup.Database, error) {
 	return db, nil
 }
 
-// checkFolder returns an error unless the database is in the folder that the
-// transaction began with. A boot may give one disk other numbers. Then the database
-// tells: it has to be this agent's, of the version before or of the one after. A folder
-// that is another one for sure may have been made anew by an agent that found none: only
-// the identity that was backed up tells then, for such an agent's tables are no others.
+// checkFolder returns an error unless the database is in the folder that the transaction began
+// with. A boot may give one disk other numbers. Then the content decides: it has to be this agent's
+// database, of the version before or of the one after. A folder that is certainly another one may
+// have been made by an agent that found none. Then only the identity that was backed up decides,
+// for the tables of such an agent are no different.
 func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) error {
 	want := t.j.Database.Folder
 	got, err := db.Folder(t.m.thisBoot(ctx, t.agent))
@@ -112,8 +112,8 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 	}
 	told := false
 	for limit := time.Now().Add(min(patience, t.m.UserPatience)); ; {
-		// The agent may have been restarted since. Where it cannot be looked at, at boot,
-		// nobody runs yet.
+		// The agent may have been restarted since. If it cannot be looked at, as at boot, nothing runs
+		// yet.
 		sight, _ := t.agent.Look(ctx)
 		if err := db.CheckUnused(sight.ended()); !failure.Is[*backup.InUseError](err) || !time.Now().Before(limit) {
 			return err
@@ -129,11 +129,11 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 	}
 }
 
-// seeUsers refuses what replaces the database if this process lacks the right to look at one that may have the database
-// open: what that process writes would be lost. It is asked before anything is stopped, and by no undoing, which has to
-// put the database back all the same. Whether the agent's own process is seen is asked before, see isSeen. What can be
-// looked at by nobody here, as some processes under a security module or outside of a container, is told and refuses
-// nothing: it would keep the host on its version for ever.
+// seeUsers refuses to replace the database if this process lacks the right to look at a process that may have the
+// database open: what that process writes would be lost. It is called before anything is stopped, and by no undoing,
+// which has to put the database back all the same. Whether the agent's own process is seen is checked before, see
+// isSeen. If nobody here can look at a process, as under a security module or outside of a container, seeUsers only
+// warns: a refusal would keep the host on its version for ever.
 func seeUsers(m *Machine, path, what string) error {
 	db, err := m.openChecked(path)
 	if err != nil {
@@ -152,8 +152,8 @@ func seeUsers(m *Machine, path, what string) error {
 	return nil
 }
 
-// cannotBegin makes a refusal of an error that says who uses the database: that says
-// nothing about the version. Other errors stay as they are.
+// cannotBegin makes a refusal of an error about users of the database, which says nothing about the
+// version. Other errors stay as they are.
 func cannotBegin(err error, req Request, now failure.Aftermath) error {
 	if !failure.Is[*backup.InUseError](err) {
 		return err
@@ -164,9 +164,9 @@ func cannotBegin(err error, req Request, now failure.Aftermath) error {
 	}).Refused()
 }
 
-// journalRemovedData writes down that a command of the agent's unit removed the folder of the database, as on hosts whose
-// data are to go with each stop. Then there is nothing to restore, and the agent begins with no data, as after each start:
-// see losesData. Only a folder that is held open tells: one that is missing, or another in its place, may be the work of a
+// journalRemovedData records that a command of the agent's unit removed the folder of the database, as on hosts that drop
+// the data with each stop. Then there is nothing to restore, and the agent begins with no data, as after each start: see
+// losesData. Only a folder that is held open proves it: a missing folder, or another in its place, may be the work of a
 // person, or on a disk that is not mounted.
 func (t *transaction) journalRemovedData(ctx context.Context) error {
 	if !t.j.Database.Taken || t.j.Database.Restored {

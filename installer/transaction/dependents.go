@@ -18,7 +18,7 @@ import (
 // Units that depend on the agent go down when it is stopped, and so do those that depend on them. A
 // start brings back the agent alone.
 
-// dependentsPatience is for how long units that went down with the agent may take to start, all of them
+// dependentsPatience is how long units that went down with the agent may take to start, all of them
 // together. systemd goes on with a start that takes longer.
 const dependentsPatience = 2 * time.Minute
 
@@ -27,8 +27,8 @@ type asker interface {
 	Unit(ctx context.Context, name string) (systemd.Unit, error)
 }
 
-// goesDown are the units that are up and that a stop of the agent takes down, the nearer ones first. systemd
-// passes a stop on also by a unit that is down already.
+// goesDown returns the units that are up and that a stop of the agent takes down, the nearer ones first.
+// systemd passes a stop on even through a unit that is down already.
 func goesDown(ctx context.Context, by asker, agent systemd.Ties) (up []string, err error) {
 	all := slices.Clone(agent.Dependents)
 	for n := 0; n < len(all); n++ {
@@ -70,8 +70,8 @@ func down(ctx context.Context, by asker, units []string) (down []string, err err
 }
 
 // startDependents starts the units that were active when the transaction began, or since, and went down with
-// the agent. What does not start is said, and stops nothing else. After a boot systemd
-// has started what is enabled. Units that systemd cannot be asked about stay noted: the next run starts them.
+// the agent. A unit that does not start is logged, and stops nothing else. After a boot systemd has started
+// the enabled units. Units that systemd cannot be asked about stay noted: the next run starts them.
 func (t *transaction) startDependents(ctx context.Context) {
 	if t.bootedSince(ctx) {
 		t.m.warn(forgetWentDown(t.m), againStarted)
@@ -87,7 +87,7 @@ const (
 	againStarted = "units that somebody stops may be started again"
 )
 
-// startWentDown is startDependents for a transaction of which the note is left.
+// startWentDown is startDependents for a transaction that has left only its note.
 func startWentDown(ctx context.Context, m *Machine, agent Agent) error {
 	units, err := wentDown(ctx, m, agent)
 	if err != nil {
@@ -101,9 +101,9 @@ func startWentDown(ctx context.Context, m *Machine, agent Agent) error {
 	return nil
 }
 
-// startUnits starts units that went down with the agent, if the agent runs. To start a unit may start the agent, unproven and unwatched,
-// so units stay down with an agent that somebody stopped, and wait for one that fails, or that is down by a stop of ours: a run that
-// finds the agent running starts what is noted.
+// startUnits starts units that went down with the agent, if the agent runs. A unit's start may start the agent, unproven and unwatched.
+// So units stay down if somebody stopped the agent. They wait if the agent fails, or is down by a stop of ours: a run that finds the
+// agent running starts them.
 func startUnits(ctx context.Context, m *Machine, agent Agent, units []string) error {
 	if len(units) == 0 {
 		m.warn(forgetWentDown(m), againStarted)
@@ -132,7 +132,7 @@ func startUnits(ctx context.Context, m *Machine, agent Agent, units []string) er
 	return nil
 }
 
-// leaveDown leaves units that are down to the run that finds the agent running. Those that are up are nobody's to start later.
+// leaveDown leaves units that are down to the run that finds the agent running. Units that are up need no later start.
 func leaveDown(ctx context.Context, m *Machine, agent Agent, units []string) error {
 	gone, err := down(ctx, agent, units)
 	if err != nil {
@@ -146,8 +146,8 @@ func leaveDown(ctx context.Context, m *Machine, agent Agent, units []string) err
 	return nil
 }
 
-// startDown starts those of some units that are down, and returns those that do not start, which it says. An error says that systemd
-// could not be asked. systemd has the jobs of all units before one is waited for: a unit that takes its time keeps no other one down.
+// startDown starts the units that are down, and returns the units that do not start, which it logs. An error means that systemd could
+// not be asked. systemd has the jobs of all units before one is waited for: a slow unit keeps no other one down.
 func startDown(ctx context.Context, m *Machine, agent Agent, units []string) (still []string, err error) {
 	gone, err := down(ctx, agent, units)
 	if err != nil {
@@ -191,8 +191,8 @@ func (t *transaction) describeDown(ctx context.Context, last *state.LastUpdate) 
 	}
 }
 
-// dependentsUp are the units of the journal's list that are up: after a boot, systemd has started those that are enabled,
-// and what a person had started by hand is not for us to start. It is the whole list if systemd cannot be asked.
+// dependentsUp returns the units of the journal's list that are up: after a boot, systemd has started the enabled ones,
+// and a unit that a person had started by hand is not for us to start. It is the whole list if systemd cannot be asked.
 func (t *transaction) dependentsUp(ctx context.Context) []string {
 	units := t.j.Agent.Dependents
 	gone, err := down(ctx, t.agent, units)
@@ -205,8 +205,8 @@ func (t *transaction) dependentsUp(ctx context.Context) []string {
 // The units that go down with the agent are noted when a transaction begins, and with each stop: a version that dies takes
 // some of them down before anybody stops it, and the second stop of a transaction finds them down.
 
-// wentDown are the units that a transaction of this boot took down with the agent, as far as nobody has started them again
-// for the transaction. After a boot systemd has started what is enabled.
+// wentDown returns the units that a transaction of this boot took down with the agent, and that nobody has started again
+// for it. After a boot systemd has started the enabled units.
 func wentDown(ctx context.Context, m *Machine, agent looker) ([]string, error) {
 	path := m.Host.Paths.WentDown()
 	if path == "" || host.Absent(path) {
@@ -228,11 +228,11 @@ func addWentDown(ctx context.Context, m *Machine, agent looker, units []string) 
 	if len(units) == 0 {
 		return
 	}
-	known, _ := wentDown(ctx, m, agent) // what cannot be read is written again
+	known, _ := wentDown(ctx, m, agent) // an unreadable note is written anew
 	writeWentDown(ctx, m, agent, union(known, units))
 }
 
-// writeWentDown has the note name some units, and no others.
+// writeWentDown writes a note of these units and no others.
 func writeWentDown(ctx context.Context, m *Machine, agent looker, units []string) {
 	path := m.Host.Paths.WentDown()
 	if path == "" {
@@ -256,7 +256,7 @@ func union(a, b []string) []string {
 	return all
 }
 
-// forgetStop removes the note of a stop, once what it is for is over.
+// forgetStop removes the note of a stop that is not needed any more.
 func forgetStop(note string) error {
 	if note == "" || host.Absent(note) {
 		return nil

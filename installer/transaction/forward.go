@@ -20,7 +20,7 @@ import (
 	"teleport-update/versions"
 )
 
-// stepsForward are how the steps are done, by their names.
+// stepsForward returns the functions that do the steps, by the names of the steps.
 func stepsForward() map[string]func(*doing, context.Context) error {
 	return map[string]func(*doing, context.Context) error{
 		"stop": (*doing).stop, "backup": (*doing).backUp, "links": (*doing).relink, "unit": (*doing).placeUnit,
@@ -28,7 +28,7 @@ func stepsForward() map[string]func(*doing, context.Context) error {
 	}
 }
 
-// stop stops the agent, where the plan for the database says so.
+// stop stops the agent if the plan for the database says so.
 func (s *doing) stop(ctx context.Context) error {
 	if !s.j.Database.Stop || !s.j.Agent.State.Wanted() {
 		return nil
@@ -42,8 +42,8 @@ func (s *doing) stop(ctx context.Context) error {
 	return wrap(s.agent.Stop(ctx, inOrder), "stop the agent: %w")
 }
 
-// readUnit has systemd read a unit that changed since the transaction was planned: what is asked before the stop is
-// to be about the unit that the agent is started by.
+// readUnit makes systemd read a unit that changed since the transaction was planned: the checks before the stop
+// have to be about the unit that starts the agent.
 func (s *doing) readUnit(ctx context.Context) error {
 	sight, err := s.agent.Look(ctx)
 	if err != nil || !s.unread(sight.Unit) {
@@ -58,7 +58,7 @@ func (s *doing) readUnit(ctx context.Context) error {
 func (s *doing) backUp(ctx context.Context) error {
 	d := s.j.Database
 	if d.Skipped || d.Damaged || d.Plan == state.KeepDatabase {
-		// A backup of the past is not what the version is left with.
+		// An old backup is not what the version is left with.
 		if err := backup.Outdate(d.Dir); err != nil {
 			return err
 		}
@@ -121,8 +121,8 @@ func (s *doing) backUp(ctx context.Context) error {
 	return s.j.journalBackup(sum, second)
 }
 
-// proxy names the cluster that the database of today belongs to; a new one in
-// the request only counts once it is committed.
+// proxy returns the cluster that today's database belongs to; a new cluster in the request counts
+// only once it is committed.
 func (s *doing) proxy() string {
 	return cmp.Or(s.proxyOf(s.req.config.Spec), s.req.spec().Proxy)
 }
@@ -150,9 +150,9 @@ func (s *doing) placeUnit(context.Context) error {
 	return nil
 }
 
-// placeReport has the agent report to its cluster from its next start on, or not. What
-// the agent reads then is there before, for it reads that when it connects, and the start
-// may be one of ours. No version is worth less for it.
+// placeReport turns the agent's report to its cluster on or off, from its next start on. The agent
+// reads the files when it connects, so they are there before that start, which may be one of ours.
+// A failure does not count against the version.
 func (s *doing) placeReport() {
 	c := s.req.config
 	c.Spec = s.req.spec()
@@ -183,10 +183,10 @@ func (s *doing) reload(ctx context.Context) error {
 	return nil
 }
 
-// checkNextStart says why the agent would not start again by its new unit, or on another database than its own. An agent
-// that is reloaded keeps the arguments that it was started with: that it is healthy says nothing of its next start, which
-// may be the next boot's. The same was asked of the unit before, so another database speaks against the version, and so does
-// what keeps another unit from starting the agent; a configuration that cannot be read, or a full disk, is the host's.
+// checkNextStart returns why the agent would not start again by its new unit, or would start on another database than its
+// own. A reloaded agent keeps the arguments that it was started with: its health says nothing of its next start, which may
+// be at the next boot. The previous unit passed the same checks, so another database counts against the version, and so does
+// an obstacle under a changed unit; a configuration that cannot be read, or a full disk, is the host's.
 func (s *doing) checkNextStart(ctx context.Context) error {
 	database, err := s.place.Database()
 	if err == nil && database != s.j.Database.Path {
@@ -204,7 +204,7 @@ func (s *doing) checkNextStart(ctx context.Context) error {
 	return fmt.Errorf("the unit that version %s brings would not start the agent again: %s", s.req.To.Short(), why)
 }
 
-// exchangeDatabase puts the database in the place that the new version had.
+// exchangeDatabase puts the database that the new version had in its place.
 func (s *doing) exchangeDatabase(ctx context.Context) error {
 	if s.j.Database.Plan != state.RestoreDatabase {
 		return nil
@@ -216,9 +216,9 @@ func (s *doing) exchangeDatabase(ctx context.Context) error {
 	return err
 }
 
-// restoreStopped restores while the agent is down. Links and unit are the new version's, so whoever has started the agent
-// since it was stopped has started the new version on the database of the old one, which may be migrated since. Its backup
-// has it as it was.
+// restoreStopped restores while the agent is down. Links and unit are the new version's: if somebody has started the agent
+// since it was stopped, the new version ran on the old version's database, which may be migrated since. The backup of that
+// database is unchanged.
 func (s *doing) restoreStopped(ctx context.Context) error {
 	db, err := s.database(ctx)
 	if err != nil {
@@ -248,8 +248,8 @@ func (s *doing) restoreStopped(ctx context.Context) error {
 	}
 }
 
-// doing is a transaction whose steps are done. It has the record, the request, and doors to the host, to
-// the agent and to its database, each as wide as the steps need it.
+// doing is a transaction whose steps are done. It has the record, the request, and interfaces to the
+// host, the agent and its database, each as wide as the steps need it.
 type doing struct {
 	j   *openJournal
 	req checked
@@ -264,7 +264,7 @@ type doing struct {
 	unread func(systemd.Unit) bool
 	// database opens the agent's database.
 	database func(context.Context) (changedDatabase, error)
-	// journalRemovedData writes down that a command of the agent's unit removed the data.
+	// journalRemovedData records that a command of the agent's unit removed the data.
 	journalRemovedData func(context.Context) error
 	proxyOf            func(state.Spec) string // the cluster of a database
 	now                func() time.Time
@@ -272,7 +272,7 @@ type doing struct {
 	unitFile           string // of the agent
 }
 
-// agentForward is the agent to the steps.
+// agentForward is the agent as the steps use it.
 type agentForward interface {
 	Look(ctx context.Context) (Sight, error)
 	Stopping(ctx context.Context) (bool, error)
@@ -298,7 +298,7 @@ type databaseForward interface {
 	canStart(ctx context.Context) error
 }
 
-// changedDatabase is the agent's database, of which a backup is taken and which is exchanged.
+// changedDatabase is the agent's database as the steps back it up and exchange it.
 type changedDatabase interface {
 	SetAside(ctx context.Context, now time.Time) (to string, err error)
 	Take(ctx context.Context, r backup.TakeRequest) (backup.Sum, error)
@@ -320,7 +320,7 @@ func (s *doing) proveNew(ctx context.Context) error {
 	if least := health.MinWindow(sight.Unit); w.Window.Std() < least {
 		s.log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window.Std(), "advised", least)
 	}
-	// A stop that has not ended is another's: one of ours was waited for.
+	// A stop that has not ended is somebody else's: the transaction has waited for its own.
 	if (sight.Idle() || sight.StopPending) && !s.j.Database.Stop {
 		if stopping, err := s.agent.Stopping(ctx); err != nil {
 			return err
@@ -341,8 +341,8 @@ func (s *doing) proveNew(ctx context.Context) error {
 	case s.j.Database.Stop:
 		by = health.Start
 	case s.req.Restart, s.j.Agent.State == state.AgentFailing, s.j.Agent.Program != sight.ExecStart:
-		// A reload would have an agent that was started by another path, say a
-		// package's, start that one again.
+		// A reload would make an agent that was started by another path, say a package's, start that path
+		// again.
 		by = health.Restart
 	}
 	outcome, err := s.health.Prove(ctx, by, w)

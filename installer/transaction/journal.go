@@ -12,8 +12,8 @@ import (
 	"teleport-update/internal/version"
 )
 
-// openJournal is the journal of one open transaction, and the only way to write in it:
-// nothing is entered or noted that the row of its phase does not list.
+// openJournal is the journal of one open transaction, and the only way to write in it: it takes
+// only entries and notes that the row of its phase lists.
 type openJournal struct {
 	state.Journal
 	path string
@@ -24,8 +24,8 @@ func newOpenJournal(path string, j *state.Journal) *openJournal {
 	return &openJournal{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
 }
 
-// load reads the record of the open transaction; nil when there is none. Its errors are those of
-// state.LoadJournal.
+// load reads the record of the open transaction; nil without one. Its errors are
+// state.LoadJournal's.
 func load(path string) (*openJournal, error) {
 	j, err := state.LoadJournal(path)
 	if j == nil || err != nil {
@@ -40,8 +40,8 @@ func load(path string) (*openJournal, error) {
 	return newOpenJournal(path, j), nil
 }
 
-// unknown is a journal that says what this program does not know. A newer program that did not
-// say who may read it is able to act on it all the same: it is not kept aside.
+// unknown returns the error for a journal that says something this program does not know. A newer program
+// that named no readers is able to act on the journal all the same, so the journal is not kept aside.
 func unknown(j *state.Journal, what string) error {
 	if j.Schema <= state.Schema {
 		return &state.JournalError{Reason: what}
@@ -52,8 +52,8 @@ func unknown(j *state.Journal, what string) error {
 	return &state.JournalError{Reason: fmt.Sprintf("%s: %v", what, newer), Newer: newer}
 }
 
-// enter writes a phase down, durably, before what it stands for is done. After an
-// error the transaction is in the phase that it was in.
+// enter writes a phase down, durably, before the changes that it stands for. After an error the
+// transaction is in the phase that it was in.
 func (r *openJournal) enter(p state.Phase) error {
 	row, _ := phaseOf(r.Phase)
 	if !slices.Contains(row.next, p) {
@@ -68,8 +68,8 @@ func (r *openJournal) enter(p state.Phase) error {
 	return nil
 }
 
-// advance notes that a step is done, durably where another phase begins with that.
-// After an error it counts as not done.
+// advance notes that a step is done, durably if another phase begins with that. After an error the
+// step counts as not done.
 func (r *openJournal) advance(s step) error {
 	before := r.Reached
 	r.Reached = s.name
@@ -83,7 +83,7 @@ func (r *openJournal) advance(s step) error {
 	return nil
 }
 
-// enterReplacing notes what is removed with the phase in which it is.
+// enterReplacing notes the files that are removed, and enters the phase of that removal.
 func (r *openJournal) enterReplacing(files []state.LinkChange) error {
 	if err := r.set(aboutReplaced, func(j *state.Journal) { j.Replaced = files }); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *openJournal) enterReplacing(files []state.LinkChange) error {
 	return r.enter(replacing)
 }
 
-// setEnabledBy says how the agent is enabled when a version is proven.
+// setEnabledBy notes the links that enable the agent when a version is proven.
 func (r *openJournal) setEnabledBy(links []string) error {
 	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.EnabledBy = links })
 }
@@ -99,8 +99,7 @@ func (r *openJournal) setEnabledBy(links []string) error {
 // assume is enter without the write, for a disk that has no room for it.
 func (r *openJournal) assume(p state.Phase) { r.Phase = p }
 
-// set changes what the phase allows to be changed. It is written down with the
-// next entry.
+// set changes a part that the phase allows to be changed. The next entry writes it down.
 func (r *openJournal) set(what about, change func(*state.Journal)) error {
 	row, _ := phaseOf(r.Phase)
 	if !slices.Contains(row.notes, what) {
@@ -121,8 +120,7 @@ func (r *openJournal) journal(what about, change func(*state.Journal)) error {
 // flush writes down what was set, without an entry.
 func (r *openJournal) flush() error { return r.save(&r.Journal) }
 
-// setVerdict says why the transaction is undone. It is written down when that
-// begins.
+// setVerdict notes why the transaction is undone. It is written down when the undoing begins.
 func (r *openJournal) setVerdict(against state.Against, reason string) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict = state.Verdict{Reason: reason, Against: against} })
 }
@@ -132,13 +130,13 @@ func (r *openJournal) journalAgainst(against state.Against) error {
 	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Against = against })
 }
 
-// setErrorCode adds to the verdict how clusters know its reason.
+// setErrorCode adds to the verdict the code by which clusters know its reason.
 func (r *openJournal) setErrorCode(code int) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict.ErrorCode = code })
 }
 
-// setUnhealthy is setVerdict for a version that was not healthy, with what its watch
-// found out besides.
+// setUnhealthy is setVerdict for a version that was not healthy, with the other results of its
+// watch.
 func (r *openJournal) setUnhealthy(reason string, u *health.UnhealthyError) error {
 	err := r.setOldServes(u.OldServes)
 	if u.Prevented != nil {
@@ -149,35 +147,35 @@ func (r *openJournal) setUnhealthy(reason string, u *health.UnhealthyError) erro
 			j.Verdict = state.Verdict{Reason: reason, Against: state.AgainstVersion, NeverBegan: u.NeverBegan}
 		}))
 	}
-	// A person stopped the agent in the middle of the watch: nothing is known about
-	// the version, and starting it again is that person's.
+	// A person stopped the agent in the middle of the watch: nothing is known about the version, and
+	// that person has to start the agent again.
 	return cmp.Or(r.setAgent(state.AgentStopped), r.setVerdict(state.AgainstInterruption, reason))
 }
 
-// journalSecondWatch says that a recovery watches the new version: once.
+// journalSecondWatch notes that a recovery watches the new version again: once.
 func (r *openJournal) journalSecondWatch(yes bool) error {
 	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.Again = yes })
 }
 
-// setOldServes says that the old process never stopped serving, and is left alone. A run
-// that is killed before it is written down finds it out again.
+// setOldServes notes that the old process never stopped serving, and is left alone. If a run is
+// killed before it is written down, the next run finds it out again.
 func (r *openJournal) setOldServes(yes bool) error {
 	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = yes })
 }
 
-// journalOldStopped says that the old process, which never stopped serving, is about
-// to be stopped.
+// journalOldStopped notes that the old process, which never stopped serving, is about to be
+// stopped.
 func (r *openJournal) journalOldStopped() error {
 	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
 }
 
-// journalOldFails says that the old version, put back, is not healthy, and why.
+// journalOldFails notes that the old version, put back, is not healthy, and why.
 func (r *openJournal) journalOldFails(reason string) error {
 	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
 }
 
-// journalOver says that the old version was brought back and watched, so that what is
-// left is to write down how the transaction ended.
+// journalOver notes that the old version was brought back and watched: only the end of the
+// transaction is left to write down.
 func (r *openJournal) journalOver() error {
 	if r.Watch.Over {
 		return nil
@@ -185,20 +183,19 @@ func (r *openJournal) journalOver() error {
 	return r.journal(aboutWatch, func(j *state.Journal) { j.Watch.Over = true })
 }
 
-// setAgent says whether the agent is to run.
+// setAgent notes whether the agent is to run.
 func (r *openJournal) setAgent(s state.AgentState) error {
 	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.State = s })
 }
 
-// journalStarted says that an agent which was down was started by somebody, so that
-// it is to run.
+// journalStarted notes that somebody started an agent that was down, so it is to run.
 func (r *openJournal) journalStarted() error {
 	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.State = state.AgentRunning })
 }
 
-// journalBoot says that the host was booted since: what ran does not, and down, that
-// systemd did not start the agent at this boot. A version that was not proven is
-// not tried again. Of the units that depend on the agent, those that are up are left in it.
+// journalBoot notes that the host was booted since: processes from before do not run. down means
+// that systemd did not start the agent at this boot. A version that was not proven is not tried
+// again. dependents are the units that depend on the agent and are up.
 func (r *openJournal) journalBoot(id string, down bool, dependents []string) error {
 	r.SetBoot(id)
 	r.Agent.Dependents = dependents
@@ -215,51 +212,50 @@ func (r *openJournal) journalBoot(id string, down bool, dependents []string) err
 	return r.enter(rollingBack)
 }
 
-// journalReloadOwed says whether systemd still has to read the files that were
-// changed.
+// journalReloadOwed notes whether systemd still has to read the files that were changed.
 func (r *openJournal) journalReloadOwed(owed bool) error {
 	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.ReloadOwed = owed })
 }
 
-// journalReconciled says that files of a proven version are about to be put back, so
-// that the agent may be down.
+// journalReconciled notes that files of a proven version are about to be put back, so the agent may
+// be down.
 func (r *openJournal) journalReconciled() error {
 	return r.journal(aboutAgent, func(j *state.Journal) { j.Agent.Start = true })
 }
 
-// journalBackup says that the backup of the database is complete, and how to tell that it
-// is still the one; second is the folder in which it has another name, if it has.
+// journalBackup notes that the backup of the database is complete, and its sum, by which it is
+// recognized; second is the folder in which it has another name, if it has one.
 func (r *openJournal) journalBackup(sum backup.Sum, second string) error {
 	return r.journal(aboutDatabase, func(j *state.Journal) {
 		j.Database.Taken, j.Database.Size, j.Database.CRC32C, j.Database.SecondDir = true, sum.Size, sum.CRC32C, second
 	})
 }
 
-// journalDatabaseAside says under which name the damaged database is kept.
+// journalDatabaseAside notes under which name the damaged database is kept.
 func (r *openJournal) journalDatabaseAside(name string) error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Aside = name })
 }
 
-// setNotExchanged says that the database is the old version's yet, with whatever was
-// done to it since its backup.
+// setNotExchanged notes that the database is still the old version's, with all that was done to it
+// since its backup.
 func (r *openJournal) setNotExchanged() error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Plan = state.BackupDatabase })
 }
 
-// journalNoData says that the agent's data were removed, so that nothing is restored: what is there from now on was made since,
-// as where there were none when the transaction began.
+// journalNoData notes that the agent's data were removed, so that nothing is restored: later data were made since, as if there
+// had been none when the transaction began.
 func (r *openJournal) journalNoData() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) {
 		j.Database.Taken, j.Database.Absent, j.Database.Folder = false, true, folder.ID{}
 	})
 }
 
-// setInTheWay says why the database cannot go back as yet; empty, that it can.
+// setInTheWay notes why the database cannot go back yet; an empty why means that it can.
 func (r *openJournal) setInTheWay(why string) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
 }
 
-// journalInTheWay is setInTheWay, durably: status tells it.
+// journalInTheWay is setInTheWay, durably: status shows it.
 func (r *openJournal) journalInTheWay(why string) error {
 	if r.Database.InTheWay == why {
 		return nil
@@ -267,8 +263,8 @@ func (r *openJournal) journalInTheWay(why string) error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
 }
 
-// setRestored says whether the database is the old version's again, so that it is
-// not restored a second time, over what was written since.
+// setRestored notes whether the database is the old version's again, so that it is not restored a
+// second time, over what was written since.
 func (r *openJournal) setRestored(yes bool) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
 }
@@ -278,12 +274,12 @@ func (r *openJournal) journalRestored() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
 }
 
-// journalCalledOff says that an uninstall is called off, and why.
+// journalCalledOff notes that an uninstall is called off, and why.
 func (r *openJournal) journalCalledOff(reason string) error {
 	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Reason = reason })
 }
 
-// journalOriginalProven says that the agent of before was seen to be healthy, or is to stay as it is.
+// journalOriginalProven notes that the original agent was seen to be healthy, or is to stay as it is.
 func (r *openJournal) journalOriginalProven() error {
 	return r.journal(aboutAgent, func(j *state.Journal) {
 		if j.Uninstall == nil {
@@ -293,13 +289,13 @@ func (r *openJournal) journalOriginalProven() error {
 	})
 }
 
-// journalTodayBack says that the database which an uninstall exchanged is back, so that it is not restored again, over what was
+// journalTodayBack notes that the database that an uninstall exchanged is back, so that it is not restored again, over what was
 // written since.
 func (r *openJournal) journalTodayBack() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = false })
 }
 
-// journalFound says, before an uninstall stops the agent, whether it ran in this boot.
+// journalFound notes, before an uninstall stops the agent, whether it ran in this boot.
 func (r *openJournal) journalFound(s state.AgentState, boot string) error {
 	return r.journal(aboutAgent, func(j *state.Journal) {
 		j.Agent.State = s
@@ -307,29 +303,29 @@ func (r *openJournal) journalFound(s state.AgentState, boot string) error {
 	})
 }
 
-// journalTodayKept says that the database which an uninstall exchanges is backed up.
+// journalTodayKept notes that the database that an uninstall exchanges is backed up.
 func (r *openJournal) journalTodayKept() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
 }
 
-// journalTodayUnkept says that the backup of that database is about to be made anew.
+// journalTodayUnkept notes that the backup of that database is about to be made anew.
 func (r *openJournal) journalTodayUnkept() error {
 	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
 }
 
-// journalAside says under which name that is kept which is about to be moved out of the way.
+// journalAside notes the new name of a file that is about to be moved out of the way.
 func (r *openJournal) journalAside(name string) error {
 	return r.journal(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
 }
 
-// journalPackages says what of packages that are about to be removed is to stay.
+// journalPackages notes what is to stay of packages that are about to be removed.
 func (r *openJournal) journalPackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
 	return r.journal(aboutPackages, func(j *state.Journal) {
 		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Version, j.Packages.Noted = own, kept, unit, was, true
 	})
 }
 
-// reached reports whether a step was done, whatever came after it.
+// reached reports whether a step was done, no matter what came after it.
 func (r *openJournal) reached(name string) bool {
 	index := func(name string) int {
 		return slices.IndexFunc(steps(), func(s step) bool { return s.name == name })
@@ -337,15 +333,14 @@ func (r *openJournal) reached(name string) bool {
 	return r.Reached != "" && index(r.Reached) >= index(name)
 }
 
-// Description is an open transaction as it is told to a person.
+// Description is an open transaction as a person sees it.
 type Description struct {
 	state.Journal
-	Working string // what an updater does that is at work on it
-	CutOff  string // what is to be done where none is
+	Working string // what an updater at work on it does
+	CutOff  string // what to do if none is at work
 }
 
-// Describe reads the open transaction; nil when there is none. Its errors are those of
-// state.LoadJournal.
+// Describe reads the open transaction; nil without one. Its errors are state.LoadJournal's.
 func Describe(path string) (*Description, error) {
 	j, err := load(path)
 	if j == nil || err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // An uninstall may leave the active version as plain files. Nothing brings another version to the host after that, so the files have
-// to start, on the database of today.
+// to start, on today's database.
 
 // checkKeeps refuses to leave the active version as plain files if it may not start again as such.
 func checkKeeps(ctx context.Context, m *Machine, c state.Config, seen Seen) error {
@@ -32,8 +32,8 @@ func checkKeeps(ctx context.Context, m *Machine, c state.Config, seen Seen) erro
 	return err
 }
 
-// checkStartsPlain refuses to leave as plain files what would not start: what is damaged or cannot be executed is not fetched again
-// without the updater, and links work on a file system on which no program does.
+// checkStartsPlain refuses to leave plain files that would not start: without the updater, nothing fetches a damaged file again,
+// and links work on a file system on which no program can be executed.
 func checkStartsPlain(ctx context.Context, m *Machine, tree versions.Tree) error {
 	if _, _, err := host.Lost(m.Host, tree); err != nil {
 		return failure.Unchanged("see what version %s is started by: %w", tree.Release.Short(), err).To("correct that first").Refused()
@@ -63,7 +63,7 @@ func checkStartsPlain(ctx context.Context, m *Machine, tree versions.Tree) error
 	return nil
 }
 
-// noExec says why no program in a folder can be executed, nil if one can. A folder that is missing is made.
+// noExec returns why no program in a folder can be executed, nil if one can. A missing folder is made later.
 func noExec(dir string) (why, err error) {
 	noexec, err := space.NoExec(dir)
 	switch {
@@ -75,8 +75,8 @@ func noExec(dir string) (why, err error) {
 	return fmt.Errorf("the file system of %s is mounted noexec (see `findmnt -T %[1]s`)", dir), nil
 }
 
-// checkKeepsOwn refuses to leave the active version on the database of another one: copies of updates.yaml and of the links may have
-// been put back since that one ran, or while it runs.
+// checkKeepsOwn refuses to leave the active version on another version's database: somebody may have put copies of updates.yaml and
+// of the links back since that version ran, or while it runs.
 func checkKeepsOwn(ctx context.Context, m *Machine, c state.Config, seen Seen) error {
 	sight, err := seen.Sight(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func checkKeepsOwn(ctx context.Context, m *Machine, c state.Config, seen Seen) e
 			To("%s; then run the command again", bringsBack(m, c)).Refused()
 	}
 	if o.version == "" && sight.State == state.AgentUnknown {
-		return nil // where systemd does not run, nobody knows more, see ownerByTables
+		return nil // without systemd nobody knows more, see ownerByTables
 	}
 	now, err := seen.Schema(ctx)
 	if err != nil {

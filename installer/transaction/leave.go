@@ -15,12 +15,12 @@ import (
 	"teleport-update/versions"
 )
 
-// An uninstall gives the host back the agent of before. Where a version migrated the
-// database since, that agent cannot read it: then the uninstall goes back as a downgrade
-// does, with a backup that the agent of before can read, or it is refused.
+// An uninstall gives the host its original agent back. If a version migrated the database since,
+// that agent cannot read it: then the uninstall goes back as a downgrade does, with a backup that
+// the original agent can read, or it is refused.
 
-// planLeave decides what an uninstall does with the database: it stays, with a backup until the agent of before is
-// proven, or it is restored from a backup that the agent of before can read. A *failure.Error says that neither is
+// planLeave decides what an uninstall does with the database: it stays, with a backup until the original agent is
+// proven, or it is restored from a backup that the original agent can read. A *failure.Error says that neither is
 // possible.
 func (m *Machine) planLeave(ctx context.Context, c state.Config, program string) (state.Database, error) {
 	d := state.Database{Plan: state.KeepDatabase}
@@ -64,7 +64,7 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 		return d, err
 	}
 	if sight.State.Wanted() {
-		d.Plan = state.BackupDatabase // the agent of before is started on it, see keepInCase
+		d.Plan = state.BackupDatabase // the original agent is started on it, see keepInCase
 	}
 	first := slices.IndexFunc(all, func(b aBackup) bool { return filepath.Dir(b.dir) == m.Host.Paths.Original() })
 	if first >= 0 && all[first].schema == now {
@@ -79,8 +79,8 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	return m.restoreFor(ctx, c, db, d, slices.DeleteFunc(all, func(b aBackup) bool { return b.schema != all[first].schema }))
 }
 
-// checkLeaves refuses to leave a database that is another's than the active version's, see databaseOwner: nobody knows who can read
-// it, and it would be kept as the active version's. It reports whether the agent of before is that other one, which reads its own.
+// checkLeaves refuses to leave a database that is not the active version's, see databaseOwner: nobody knows which version can read it,
+// and it would be kept as the active version's. It reports whether the original agent is the database's owner, which can read it.
 func checkLeaves(ctx context.Context, m *Machine, c state.Config, sight Sight, program, now string) (reads bool, err error) {
 	o, err := m.databaseOwner(ctx, sight, c)
 	switch {
@@ -90,7 +90,7 @@ func checkLeaves(ctx context.Context, m *Machine, c state.Config, sight Sight, p
 		return false, failure.Unchanged("going back to the agent that was here before is refused: %s", unlikeTables(c)).
 			To("%s; then run the command again", bringsBack(m, c)).Refused() // --keep-agent is refused, too
 	case o.version == "" && sight.State == state.AgentUnknown:
-		return false, nil // where systemd does not run, nobody knows more, see ownerByTables
+		return false, nil // without systemd nobody knows more, see ownerByTables
 	}
 	if before, err := versions.ProgramVersion(ctx, program); err == nil && before == o.version {
 		return true, nil
@@ -100,7 +100,7 @@ func checkLeaves(ctx context.Context, m *Machine, c state.Config, sight Sight, p
 		To("`teleport-update pin %s` takes that over, then run the command again", orVersion(o.version)).Refused()
 }
 
-// restoreFor plans to restore the newest valid one of backups that the agent of before can read.
+// restoreFor plans to restore the newest valid backup of those that the original agent can read.
 func (m *Machine) restoreFor(ctx context.Context, c state.Config, db *backup.Database, d state.Database,
 	readable []aBackup) (state.Database, error) {
 	maxAge := c.Spec.Backup.MaxAge.Std()
@@ -127,9 +127,9 @@ func (m *Machine) restoreFor(ctx context.Context, c state.Config, db *backup.Dat
 		c.Spec.ActiveVersion, d.Path, why).To("%s", leaveAgent).Refused()
 }
 
-// checkReads refuses to give a database to an agent of before that had none when the first version
-// was enabled, unless it is known to be able to read it: it is as new as the version that
-// is left, or as one that was left with the same schema.
+// checkReads refuses to give a database to an original agent that had none when the first version
+// was enabled, unless it is known that this agent can read it: it is as new as the version that is
+// left, or as one that was left with the same schema.
 func (m *Machine) checkReads(ctx context.Context, c state.Config, program string, now backup.Schema, all []aBackup) error {
 	before, err := versions.ProgramVersion(ctx, program)
 	if err == nil {
@@ -151,8 +151,8 @@ func (m *Machine) checkReads(ctx context.Context, c state.Config, program string
 		To("%s", leaveAgent).Refused()
 }
 
-// canLeave looks, before an uninstall that restores the database begins, at what could keep
-// it from ending well once the agent is stopped.
+// canLeave checks, before an uninstall that restores the database begins, for obstacles to its end
+// once the agent is stopped.
 func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight, d *state.Database) error {
 	if err := t.holdDatabase(ctx, d); err != nil || t.db == nil {
 		return err
@@ -171,8 +171,7 @@ func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight,
 	return t.db.CanRestore(d.Dir, sight.ended())
 }
 
-// mustRestore reports whether the database has yet to become the one that the agent of before
-// can read.
+// mustRestore reports whether the database has yet to become one that the original agent can read.
 func (t *transaction) mustRestore(ctx context.Context) (bool, error) {
 	if d := t.j.Database; d.Plan != state.RestoreDatabase || d.Restored || d.Absent {
 		return false, nil
@@ -186,15 +185,15 @@ func (t *transaction) mustRestore(ctx context.Context) (bool, error) {
 		return false, t.j.journalRestored() // by a run that was cut off before it noted that
 	}
 	if err != nil && t.j.Database.Taken && !failure.Is[*backup.InvalidError](err) {
-		// A restore that was cut off left it as it cannot be read. Doing it again ends well.
+		// A restore that was cut off left a database that cannot be read. A second restore ends well.
 		t.m.Host.Log.Info("the agent's database is restored once more", "error", err)
 		return true, nil
 	}
 	return err == nil, err
 }
 
-// goBack makes links, unit and database what they are to be without the updater. If that
-// fails once the agent is stopped, it runs again as the version that it was.
+// goBack makes links, unit and database what they are to be without the updater. If that fails once
+// the agent is stopped, the agent runs again as the version that it was.
 func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 	must, err := t.mustRestore(ctx)
 	if err != nil {
@@ -240,7 +239,7 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 	return nil
 }
 
-// keepToday backs up the database that is about to be exchanged, to where it outlives the updater.
+// keepToday backs up the database that is about to be exchanged, in a place that outlives the updater.
 func (t *transaction) keepToday(ctx context.Context, c state.Config) error {
 	if err := t.waitUnused(ctx, afterStop); err != nil {
 		return err
@@ -250,10 +249,10 @@ func (t *transaction) keepToday(ctx context.Context, c state.Config) error {
 		return err
 	}
 	if _, err := db.Schema(ctx); err != nil && t.j.Database.Taken {
-		return nil // what is there now is half of a restore
+		return nil // the database is half restored now
 	}
 	if t.j.Database.Taken {
-		// It is written over, with what the agent wrote since. A boot in between exchanges no database of which there is half a backup.
+		// The backup is written over, with what the agent wrote since. A boot in between exchanges no database with half a backup.
 		if err := t.j.journalTodayUnkept(); err != nil {
 			return err
 		}
@@ -273,11 +272,11 @@ func (t *transaction) restoreBefore(ctx context.Context) error {
 	return t.j.journalRestored()
 }
 
-// stayOnVersion makes the host run the version that it was on, on the database of that version,
-// until the next run goes on with the uninstall.
+// stayOnVersion makes the host run the version that it was on, on that version's database, until
+// the next run goes on with the uninstall.
 func (t *transaction) stayOnVersion(ctx context.Context, c state.Config) error {
 	if must, err := t.mustRestore(ctx); err == nil && !must {
-		return nil // the database is the one of before
+		return nil // the original agent can read the database
 	}
 	err := t.placeActive(c)
 	if err == nil {
@@ -301,14 +300,14 @@ func (t *transaction) placeActive(c state.Config) error {
 	return t.m.Host.Place(tree, links)
 }
 
-// stoppedHere reports whether the agent ran when this uninstall began, and was stopped by it: it
-// is to run in every way out.
+// stoppedHere reports whether the agent ran when this uninstall began, and was stopped by it: then
+// it is to run in every way out.
 func (t *transaction) stoppedHere(ctx context.Context) bool {
 	return t.j.Database.Plan == state.RestoreDatabase && t.j.Agent.State.Wanted() && !t.bootedSince(ctx)
 }
 
-// goBackAtBoot is goBack before the agent starts. What cannot be done yet is left to the first
-// run of the timer, with the version of today whole.
+// goBackAtBoot is goBack before the agent starts. Work that cannot be done yet is left to the first
+// run of the timer, with today's version whole.
 func (t *transaction) goBackAtBoot(ctx context.Context, c state.Config) error {
 	must, err := t.mustRestore(ctx)
 	if err == nil && !must {
@@ -331,8 +330,8 @@ func (t *transaction) goBackAtBoot(ctx context.Context, c state.Config) error {
 
 const leaveAgent = "`teleport-update uninstall --keep-agent` leaves the agent of today as plain files"
 
-// seeLeaves looks at the agent, and refuses to leave one that runs and would not start again, as the one of before, or would on
-// another database.
+// seeLeaves looks at the agent. It refuses to leave an agent that runs and would not start again as the original one, or would
+// start on another database.
 func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) {
 	agent, err := m.Agent(ctx)
 	if err != nil {
@@ -355,7 +354,7 @@ func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) 
 			To("correct that first, or %s", leaveAgent).Refused()
 		return sight, err
 	}
-	if err := m.Host.CheckUnit(sight.Unit); err != nil { // it would be what is started, instead of the unit of before
+	if err := m.Host.CheckUnit(sight.Unit); err != nil { // it would be started instead of the original unit
 		return sight, err
 	}
 	if why = restartable(ctx, m, agent, sight); why != nil {
@@ -365,8 +364,8 @@ func seeLeaves(ctx context.Context, m *Machine, database string) (Sight, error) 
 	return sight, err
 }
 
-// restartable says what keeps systemd from a restart of an agent that runs: of the stop, which it would refuse, or of the start,
-// which would wait for a job that is ahead while the agent is down.
+// restartable returns what keeps systemd from restarting an agent that runs: it would refuse the stop, or the start would wait
+// for a job that is ahead while the agent is down.
 func restartable(ctx context.Context, m *Machine, agent Agent, sight Sight) error {
 	if err := sight.frozen(); err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 	"teleport-update/systemd"
 )
 
-// forkTakes is how long a look waits for systemd to execute the program of the unit in the process that it has forked for
-// that: it sets up its name space and its files first.
+// forkTakes is how long a look waits for systemd to execute the program of the unit in the process that it has forked: it
+// sets up name space and files of that process first.
 const forkTakes = 2 * time.Second
 
-// Look waits for a moment if the agent is just being started, for until then nobody can tell which version it is.
+// Look waits for a moment if the agent is just being started: nobody can tell its version before it executes its program.
 func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	return lookExecuted(ctx, forkTakes, a.look)
 }
@@ -62,12 +62,12 @@ func (a *realAgent) look(ctx context.Context) (Sight, error) {
 	return s, nil
 }
 
-// begins reports whether the agent is about to execute a program that nobody knows before: what its links lead to at that
-// moment. It is being set up, its unit runs other commands first (ExecStartPre=), or it is started again after a pause.
+// begins reports whether the agent is about to execute a program that nobody knows before: the one that its links lead to at
+// that moment. It is being set up, its unit runs other commands first (ExecStartPre=), or it is started again after a pause.
 func (s Sight) begins() bool { return s.Forked || s.ActiveState == "activating" && s.Main.PID == 0 }
 
-// Standing says what would refuse any change of the version, as systemd has the agent's unit and as the host is now; nil if
-// nothing would. What depends on the version is asked with that. err: it cannot be told.
+// Standing returns what would refuse any change of the version, as systemd has the agent's unit and as the host is now; nil
+// if nothing would. Checks that depend on a version are asked with that version. An err means that the answer is not known.
 func Standing(ctx context.Context, m *Machine, c state.Config) (why, err error) {
 	p, err := m.Preflight(ctx)
 	if err != nil {

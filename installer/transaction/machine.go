@@ -1,23 +1,19 @@
 // Package transaction changes the version of the agent on one host, as a
 // transaction.
 //
-// A transaction begins with a journal on stable storage and ends when the
-// journal is gone. Between the two, whatever happens (an error, a kill, a power
-// cut), the journal says how to put the old version back, with its links, its
-// unit and its database; once the new version is proven, it says how to finish.
-// Whoever takes the update lock first closes a journal it finds (see Open).
+// A transaction begins with a journal on stable storage and ends when the journal is gone. Between
+// the two, whatever happens (an error, a kill, a power cut), the journal says how to put the old
+// version back, with its links, its unit and its database; once the new version is proven, it says
+// how to finish. A run that takes the update lock first closes a journal it finds (see Open).
 //
-// A version is proven when the agent was healthy for the health window. What is not
-// proven is undone, and remembered, so that the timer does not try it again at
-// once.
+// A version is proven when the agent was healthy for the health window. A version that is not
+// proven is undone, and remembered, so that the timer does not try it again at once.
 //
-// What a transaction may do in which phase, and what a recovery makes of it, is a
-// table: see phases. What it does, in which order, and what undoes that is a list:
-// see steps. Every path that decides that a transaction is over goes through one door,
-// see undo.
+// A table says what a transaction may do in which phase, and what a recovery makes of it: see
+// phases. A list says what it does, in which order, and what undoes that: see steps. Every path
+// that decides that a transaction is over goes through one door, see undo.
 //
-// Rules come from RFD 0169; where this package differs, the comment at the
-// place says why.
+// Rules come from RFD 0169; if this package differs, a comment at the place says why.
 package transaction
 
 import (
@@ -33,7 +29,7 @@ import (
 	"teleport-update/versions"
 )
 
-// Machine is what transactions are made with. All fields are needed.
+// Machine holds what transactions work with. All fields are needed.
 type Machine struct {
 	Host *host.Host
 	// Connect connects to the agent; see HostAgent for its errors.
@@ -45,18 +41,18 @@ type Machine struct {
 	// a lock that is taken is no failure.
 	Scheduled bool
 	Now       func() time.Time
-	// Refetch puts a release on disk again that was there, and is damaged or gone, as the
-	// configuration says where from.
+	// Refetch puts a release on disk again that was there, and is damaged or gone. The configuration
+	// says where from.
 	Refetch func(context.Context, state.Config, state.Tree) error
-	// UserPatience is how long a process that uses the agent's database is waited for
-	// before the agent is stopped; see waitUnused.
+	// UserPatience is how long to wait for a process that uses the agent's database before the agent
+	// is stopped; see waitUnused.
 	UserPatience time.Duration
 	// BootID tells one boot of the host from another.
 	BootID func() string
-	// AskRescuer asks the program that the recovery at boot runs which journals it can act
-	// on: host.Rescuer, but for a host that is a model.
+	// AskRescuer asks the program that the recovery at boot runs which journals it can act on: it is
+	// host.Rescuer, except on a model of a host.
 	AskRescuer func(context.Context) (program string, schema int, err error)
-	// OpenByName finds a file that processes have open: procfs, but for a host that is a model.
+	// OpenByName finds a file that processes have open: by procfs, except on a model of a host.
 	OpenByName func(pids []int, prefix string) string
 }
 
@@ -64,8 +60,8 @@ type Machine struct {
 // started.
 const ScheduledVariable = "TELEPORT_UPDATE_SCHEDULED"
 
-// Scheduled reports whether the timer started this run. The file of variables that its unit reads may give the variable
-// another value, and cannot take it away.
+// Scheduled reports whether the timer started this run. The file of variables that its unit reads may change the value
+// of the variable, and cannot take it away.
 func Scheduled() bool {
 	_, set := os.LookupEnv(ScheduledVariable)
 	return set
@@ -90,11 +86,11 @@ func warn(log *slog.Logger, err error, what string, attributes ...any) {
 	}
 }
 
-// Timestamp is the time as it is written down.
+// Timestamp returns the time as records have it.
 func (m *Machine) Timestamp() time.Time { return m.Now().UTC().Truncate(time.Second) }
 
-// Active returns the tree that is linked according to updates.yaml; ok is false
-// when there is none, or it is not whole.
+// Active returns the tree that is linked according to updates.yaml; ok is false if there is no such
+// tree, or it is not whole.
 func (m *Machine) Active(c state.Config) (versions.Tree, bool, error) {
 	if c.Spec.ActiveVersion == "" {
 		return versions.Tree{}, false, nil
@@ -102,12 +98,12 @@ func (m *Machine) Active(c state.Config) (versions.Tree, bool, error) {
 	return m.Host.Store.Lookup(c.Active())
 }
 
-// TreeOf is a tree as it is written down.
+// TreeOf returns a tree in the form of records.
 func TreeOf(t versions.Tree) state.Tree {
 	return state.Tree{Release: t.Release, SHA256: t.SHA256, Dir: t.Dir, Programs: t.Programs}
 }
 
-// WaitLock takes a lock, and says for whom it waits. The timer's run does not wait.
+// WaitLock takes a lock, and logs which holder it waits for. The timer's run does not wait.
 func (m *Machine) WaitLock(ctx context.Context, path string) (unlock func(), err error) {
 	patience := state.LockPatience
 	if m.Scheduled {
@@ -123,7 +119,7 @@ func (m *Machine) LockUpdates(ctx context.Context) (unlock func(), err error) {
 	return m.WaitLock(ctx, m.Host.Paths.UpdateLock())
 }
 
-// StaysAsItIs says what a host is on that was not changed.
+// StaysAsItIs says which version a host is on that was not changed.
 func StaysAsItIs(c state.Config) failure.Aftermath {
 	if c.Spec.ActiveVersion == "" {
 		return ""

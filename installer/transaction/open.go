@@ -18,9 +18,9 @@ import (
 	"teleport-update/versions"
 )
 
-// Open is how a command begins to change the host: it takes the update lock,
-// clears away what others left, closes a transaction that was cut off, and reads
-// the configuration. The caller must give the lock back.
+// Open begins a command that changes the host: it takes the update lock, clears away what others
+// left, closes a transaction that was cut off, and reads the configuration. The caller must give
+// the lock back.
 func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err error) {
 	if err := m.recoverTransient(ctx); err != nil {
 		return state.Config{}, nil, err
@@ -74,17 +74,17 @@ func (m *Machine) FinishMove(ctx context.Context, c *state.Config) error {
 	return c.Save(m.Host.Paths.Config())
 }
 
-// A transaction whose journal somebody removed, or broke, is told by its backup: that is younger
-// than the last outcome, for each transaction that ends writes down how, in updates.yaml and in
-// the history, and settles its backup: both files may come back as they were yesterday.
+// A transaction whose journal somebody removed, or broke, is found by its backup, which is younger
+// than the last outcome. Each transaction that ends records its outcome in updates.yaml and in the
+// history, and settles its backup, for both files may come back as they were yesterday.
 
-// rebuildWithin is how long ago the backup of such a transaction may have been taken: an older
-// one is no database to go back to without a journal that says so.
+// rebuildWithin is how old the backup of such a transaction may be: an older one is no database to
+// go back to without a journal that says so.
 const rebuildWithin = 24 * time.Hour
 
-// leaving returns the version that a transaction is from: the active one, or where updates.yaml is
-// lost, too, and names none, the one whose backup has its second name, which it has as long as the
-// transaction is open.
+// leaving returns the version that a transaction is from: the active one. If updates.yaml is lost,
+// too, and names none, it is the version whose backup has its second name, which it has as long as
+// the transaction is open.
 func (m *Machine) leaving(c state.Config) (from versions.Tree, ok bool, err error) {
 	second := m.Host.Paths.Rollback()
 	if c.Spec.ActiveVersion != "" || !host.Exists(second) {
@@ -103,9 +103,9 @@ func (m *Machine) leaving(c state.Config) (from versions.Tree, ok bool, err erro
 	return from, false, nil
 }
 
-// begunFrom returns the version that a transaction is from, and when its backup was taken, if one
-// was begun that has no outcome. What is damaged tells nothing. An error says that the history, which may have
-// the outcome, could not be read this time.
+// begunFrom returns the version that a transaction is from, and when its backup was taken, if a transaction
+// was begun that has no outcome. Damaged records count as no transaction. An error says that the history,
+// which may have the outcome, could not be read this time.
 func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time, ok bool, unread error) {
 	from, ok, err := m.leaving(c)
 	if err != nil || !ok {
@@ -126,14 +126,14 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 	return from, made, !slices.ContainsFunc(history.Ended, ended), nil
 }
 
-// unreadHistoryError: whether a transaction without a journal has an outcome is not known in this run.
+// unreadHistoryError means that this run does not know whether a transaction without a journal has an outcome.
 type unreadHistoryError struct{ err error }
 
 func (e *unreadHistoryError) Error() string { return e.err.Error() }
 func (e *unreadHistoryError) Unwrap() error { return e.err }
 
-// rebuiltJournal is the record of such a transaction, written again. A journal that cannot be read is
-// kept aside for it, and nothing that it says is believed.
+// rebuiltJournal writes the record of such a transaction again. An unreadable journal is kept aside
+// for it, and nothing in it is believed.
 func (m *Machine) rebuiltJournal(ctx context.Context, unreadable bool) (*openJournal, error) {
 	j, err := m.rebuildJournal(ctx)
 	if failure.Is[*unreadHistoryError](err) {
@@ -160,16 +160,16 @@ func (m *Machine) rebuiltJournal(ctx context.Context, unreadable bool) (*openJou
 	return r, r.enter(next)
 }
 
-// rebuildJournal makes the journal of such a transaction again. Where links still lead to a version that
-// no outcome names, that is watched once more, and undone if it is not healthy, as after
-// any other cut. Where they are back and the agent is down, the rest of an undoing is left,
-// whatever the version was called: it is told as a transaction to the active one. Nil if
-// there is no such transaction.
+// rebuildJournal makes the journal of such a transaction again. If links still lead to a version that no
+// outcome names, that version is watched once more, and undone if it is not healthy, as after any other
+// cut. If the links are back and the agent is down, the rest of an undoing is left, whatever the version
+// was called: the journal names a transaction to the active one. Without such a transaction the result
+// is nil.
 func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	c, err := m.FreshConfig()
 	lost := errors.Is(err, state.ErrEmpty)
 	if err != nil && !lost {
-		return nil, nil // whoever needs the file says so
+		return nil, nil // a caller that needs the file reports that
 	}
 	from, made, ok, err := m.begunFrom(c)
 	if err != nil {
@@ -216,7 +216,7 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	if j.Unit, err = m.Host.UnitOf(from); err != nil {
 		return nil, err
 	}
-	if !lost { // else nothing is written in the place of what a person may have a copy of
+	if !lost { // else the file is not replaced: a person may have a copy of it
 		if j.Config, err = c.Text(); err != nil {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func (m *Machine) rebuildJournal(ctx context.Context) (*state.Journal, error) {
 	return j, nil
 }
 
-// foundDependents are the units that such a transaction took down with the agent, and those that its undoing will.
+// foundDependents returns the units that such a transaction took down with the agent, and the units that its undoing will.
 func foundDependents(ctx context.Context, m *Machine, agent Agent, sight Sight) []string {
 	went, err := wentDown(ctx, m, agent)
 	m.warn(err, mayBeDown)
@@ -236,8 +236,8 @@ func foundDependents(ctx context.Context, m *Machine, agent Agent, sight Sight) 
 	return union(went, goes)
 }
 
-// linkedTo is the version of the store that the agent's link leads to. A copy of the program that is being left stands for
-// its version. A copy of another one may come from configuration management, which has had it migrate the database.
+// linkedTo returns the version of the store that the agent's link leads to. A copy of the program that is being left stands
+// for its version. A copy of another one may come from configuration management, which has made it migrate the database.
 func (m *Machine) linkedTo(from versions.Tree) (versions.Tree, bool) {
 	// A link that leads nowhere leads to no release.
 	program, _ := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))
@@ -250,7 +250,7 @@ func (m *Machine) linkedTo(from versions.Tree) (versions.Tree, bool) {
 	return to, ok && err == nil
 }
 
-// rebuildDatabasePlan has the journal tell of the backup that the transaction took.
+// rebuildDatabasePlan adds the backup that the transaction took to the journal.
 func (m *Machine) rebuildDatabasePlan(ctx context.Context, agent Agent, j *state.Journal, from versions.Tree) (err error) {
 	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
 	if second := m.Host.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {
@@ -267,8 +267,8 @@ func (m *Machine) rebuildDatabasePlan(ctx context.Context, agent Agent, j *state
 	return m.suitRescuer(ctx, j)
 }
 
-// CheckEnded says that such a transaction cannot be told any more, since the links are back,
-// and the agent's database is another version's: one that is as it was backed up is the
+// CheckEnded returns an error if such a transaction cannot be rebuilt any more: the links are back,
+// and the agent's database is another version's. A database that is as it was backed up is the
 // active version's.
 func (m *Machine) CheckEnded(ctx context.Context, c state.Config, seen Seen) error {
 	from, _, ok, err := m.begunFrom(c)
@@ -298,14 +298,14 @@ func (m *Machine) CheckEnded(ctx context.Context, c state.Config, seen Seen) err
 		from.Release.Short(), db.Path(), from.BackupDir())
 }
 
-// unreadableName is where a journal goes that cannot be read.
+// unreadableName returns the new name of a journal that cannot be read.
 func (m *Machine) unreadableName() string {
 	return m.Host.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
 }
 
-// dropLeftover is dropSecondName where there is no journal. A backup that has no other name
-// may be all that is left of a transaction whose journal and whose old version somebody removed:
-// it stays as long as such a transaction could be told again.
+// dropLeftover is dropSecondName for a host without a journal. A backup that has no other name may
+// be all that is left of a transaction whose journal and whose old version somebody removed: it
+// stays as long as such a transaction could be rebuilt.
 func (m *Machine) dropLeftover() {
 	dir := m.Host.Paths.Rollback()
 	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < rebuildWithin {

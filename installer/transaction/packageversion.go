@@ -22,17 +22,16 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// packageEditions are those of the packages that carry an agent.
+// packageEditions are the editions of the packages that carry an agent.
 var packageEditions = map[string]version.Edition{
 	"teleport": version.OSS, "teleport-ent": version.Enterprise, "teleport-fips": version.FIPS, "teleport-ent-fips": version.FIPS,
 }
 
-// keepPackageVersion makes the agent that a package brought the version to go back to,
-// before the package is removed. It is a help, and no condition: what keeps it from that is
-// said.
+// keepPackageVersion makes the agent that a package brought the version to go back to, before the
+// package is removed. It is a help, and no condition: a failure is only logged.
 func (o takingOver) keepPackageVersion(ctx context.Context) *version.Release {
 	if o.t.j.From != nil {
-		return nil // a version of ours is
+		return nil // a version of ours is the one to go back to
 	}
 	program := o.programBefore()
 	for _, found := range o.t.j.Packages.Found {
@@ -51,7 +50,7 @@ func (o takingOver) keepPackageVersion(ctx context.Context) *version.Release {
 
 func originOf(p ospackage.Package) string { return p.Kind + " " + p.String() }
 
-// keptFrom is what an earlier run kept, which was cut off before it could note that.
+// keptFrom returns what an earlier run kept that was cut off before it could note that.
 func (o takingOver) keptFrom(p ospackage.Package) (*version.Release, error) {
 	entries, err := o.t.m.Host.Store.List()
 	for _, e := range entries {
@@ -62,7 +61,7 @@ func (o takingOver) keptFrom(p ospackage.Package) (*version.Release, error) {
 	return nil, err
 }
 
-// keepFrom keeps a package's agent, if that is the one that ran: its database is.
+// keepFrom keeps a package's agent, if that is the agent that ran: the database belongs to it.
 func (o takingOver) keepFrom(ctx context.Context, p ospackage.Package, program string) (*version.Release, error) {
 	files, err := p.Files(ctx)
 	if err != nil {
@@ -118,15 +117,15 @@ func (o takingOver) completePackageVersion(dir string, r version.Release) error 
 		return fmt.Errorf("it is version %s, which is active now", r.Short())
 	}
 	if !o.t.j.Database.Taken {
-		return nil // there was none, or a person did without
+		return nil // there was no database, or a person did without a backup
 	}
 	return backup.CopyAs(o.t.j.Database.Dir, versions.Tree{Dir: dir}.BackupDir(), r)
 }
 
-// programBefore is what the agent's unit led to before the links were ours.
+// programBefore returns the program that the agent's unit led to before the links were ours.
 func (o takingOver) programBefore() string {
 	path := cmp.Or(o.t.j.Agent.Program, filepath.Join(o.t.m.Host.Paths.LinkDir, host.AgentName))
-	for range 8 { // as links may lead round
+	for range 8 { // links may form a circle
 		target := ""
 		if n := o.changed(path); n >= 0 {
 			target = o.t.j.Links[n].Before.Link
@@ -144,7 +143,7 @@ func (o takingOver) programBefore() string {
 	return ""
 }
 
-// copyBefore is where a file's content is that our link may have replaced.
+// copyBefore returns where the content of a file is that our link may have replaced.
 func (o takingOver) copyBefore(path string) string {
 	if n := o.changed(path); n >= 0 && o.t.j.Links[n].Before.Saved != "" {
 		return filepath.Join(o.t.m.Host.Paths.Original(), o.t.j.Links[n].Before.Saved)
@@ -156,7 +155,7 @@ func (o takingOver) changed(path string) int {
 	return slices.IndexFunc(o.t.j.Links, func(c state.LinkChange) bool { return c.Path == path })
 }
 
-// packageUnit is the agent's unit as a package brought it.
+// packageUnit returns the agent's unit as a package brought it.
 func packageUnit(digests map[string]string, name string) ([]byte, error) {
 	for _, path := range slices.Sorted(maps.Keys(digests)) {
 		if strings.HasSuffix(path, "/systemd/system/"+name) {
@@ -168,8 +167,8 @@ func packageUnit(digests map[string]string, name string) ([]byte, error) {
 	return nil, errors.New("it has no unit for the agent")
 }
 
-// withPaths returns a unit in which programs have other paths; they come in pairs. An empty
-// one is not known, as where no systemd runs: each space would be one of it.
+// withPaths returns a unit in which programs have other paths; they come in pairs. An empty path is
+// one that is not known, as without systemd, and is left out: each space would match it.
 func withPaths(unit []byte, paths []string) []byte {
 	var words []string
 	for pair := range slices.Chunk(paths, 2) {

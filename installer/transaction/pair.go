@@ -21,15 +21,15 @@ import (
 )
 
 // The link of the agent, its unit and its database are one pair with the version, in a repair as in
-// an undoing. Configuration management, a tarball or a snapshot may have put another program there,
-// which has migrated the database since.
+// an undoing. Configuration management, a tarball or a snapshot may have put another program in
+// their place, which has migrated the database since.
 
-// Seen is the host as a check takes it to be. A survey tells what it has seen already; the Machine
-// looks itself, for callers that hold the update lock.
+// Seen is the host as a check sees it. A survey returns what it has seen already; the Machine looks
+// itself, for callers that hold the update lock.
 type Seen interface {
-	// Sight is the agent.
+	// Sight returns the agent.
 	Sight(context.Context) (Sight, error)
-	// Schema is the digest of the schema of the agent's database; empty if there is no database.
+	// Schema returns the digest of the schema of the agent's database; empty if there is no database.
 	Schema(context.Context) (string, error)
 }
 
@@ -43,8 +43,7 @@ func (m *Machine) Sight(ctx context.Context) (Sight, error) {
 	return agent.Look(ctx)
 }
 
-// digestNow is the schema of the agent's database as it is written down; empty if that cannot be
-// read.
+// digestNow returns the digest of the schema of the agent's database; empty if it cannot be read.
 func (m *Machine) digestNow(ctx context.Context) string {
 	digest, err := m.Schema(ctx)
 	m.warn(err, "the schema of the agent's database is not noted")
@@ -76,8 +75,8 @@ func (m *Machine) Schema(ctx context.Context) (string, error) {
 	return now.Digest(), nil
 }
 
-// RecordSchema records the active version, and the schema of its database, if that was enabled before its agent
-// ran, by an older program, or by an edit of active_version, once its agent is seen to run. Failing to is a warning.
+// RecordSchema records the active version and the schema of its database once its agent is seen to run, if the version
+// was enabled before its agent ran, by an older program, or by an edit of active_version. A failure is only a warning.
 func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	tree, ok, err := m.Active(*c)
 	recorded := c.Status.ActiveSchema != "" && c.Status.CommittedVersion == c.Spec.ActiveVersion
@@ -86,7 +85,7 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	}
 	sight, err := m.Sight(ctx)
 	if err != nil || sight.State != state.AgentRunning || !sight.servesFrom(tree.ProgramsDir()) {
-		return // whoever needs systemd says that it cannot be reached
+		return // a caller that needs systemd reports that it cannot be reached
 	}
 	if _, another := exchanged(ctx, tree); another {
 		return // the tables may be that program's
@@ -104,10 +103,9 @@ func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	}
 }
 
-// CheckPair refuses to put the link, the unit or the program of the active version back where another program
-// stands in their place and has changed the database since: the active version could not start
-// on it. A *failure.RefusedError says what to do. The host is looked at only if another program stands
-// there.
+// CheckPair refuses to put the link, the unit or the program of the active version back if another program
+// stands in their place and has changed the database since: the active version could not start on it. A
+// *failure.RefusedError says what to do. The host is looked at only if another program stands there.
 func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree, seen Seen) error {
 	noted := c.Status.ActiveSchema
 	place, program := m.programInPlace(tree)
@@ -145,8 +143,8 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 		To("`teleport-update pin %s` takes that version over, or set the cluster to it", orVersion(runs)).Refused()
 }
 
-// checkCommitted refuses to lead links and unit from the program of another kept version to the active one if no transaction made
-// that the active one: the agent would change its database without a backup, or die on it, and nothing would go back.
+// checkCommitted refuses to lead links and unit from another kept version's program to the active version if no transaction made
+// that one active: the agent would change its database without a backup, or die on it, and nothing would go back.
 func checkCommitted(m *Machine, c state.Config, sight Sight, place, program string) error {
 	if c.Committed() {
 		return nil
@@ -166,8 +164,8 @@ func checkCommitted(m *Machine, c state.Config, sight Sight, place, program stri
 }
 
 // checkGone is CheckPair for an agent's link that leads to a version of the store whose folder is gone. Its agent may have changed the
-// database, which shows if it is known with which tables the active version runs: those noted, or those of its own backup. Where
-// nobody knows, a newer version may have.
+// database. That shows if the tables of the active version are known, from the record or from its own backup. If they are not, a newer
+// version may have changed them.
 func checkGone(ctx context.Context, m *Machine, c state.Config, tree versions.Tree, seen Seen) error {
 	gone := goneInPlace(m, tree)
 	if gone == "" {
@@ -196,8 +194,8 @@ func checkGone(ctx context.Context, m *Machine, c state.Config, tree versions.Tr
 		To("`teleport-update pin %s` fetches that version again, or set the cluster to it", gone).Refused()
 }
 
-// goneInPlace is the version to which the agent's link leads in the place of another one, and whose program is gone; empty if
-// there is none.
+// goneInPlace returns the version that the agent's link leads to in the place of another one, if the program of that version
+// is gone; otherwise empty.
 func goneInPlace(m *Machine, tree versions.Tree) string {
 	link := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
 	target, err := os.Readlink(link)
@@ -211,8 +209,8 @@ func goneInPlace(m *Machine, tree versions.Tree) string {
 	return named.Version
 }
 
-// programInPlace is a program that somebody put in the place of a version's, and what leads to it now: the
-// agent's link, or the file of its unit.
+// programInPlace returns a program that somebody put in the place of a version's, and the place that leads
+// to it now: the agent's link, or the file of its unit.
 func (m *Machine) programInPlace(tree versions.Tree) (place, program string) {
 	ours, err := filepath.EvalSymlinks(tree.ProgramsDir())
 	if err != nil {
@@ -229,8 +227,8 @@ func (m *Machine) programInPlace(tree versions.Tree) (place, program string) {
 }
 
 // exchanged reports whether another program may be in the place of a version's own one, in its folder, and which version that is;
-// empty if it does not say. `cp` onto the agent's link writes through it, and the install script of a tarball does so. What cannot
-// be executed has run no agent, and changed no table; of a program that could not be asked nobody knows that.
+// empty if it does not say. `cp` onto the agent's link writes through it, and the install script of a tarball does so. A file that
+// cannot be executed has run no agent, and changed no table; a program that could not be asked may have.
 func exchanged(ctx context.Context, tree versions.Tree) (is string, another bool) {
 	program := tree.Binary(host.AgentName)
 	if !tree.AgentChanged() {
@@ -260,13 +258,13 @@ func orVersion(v string) string {
 	return v
 }
 
-// CheckLed refuses to put the unit of a version where somebody wrote another one that leads the agent elsewhere, and the agent was
-// started so: its next start would go on with another configuration or another database. What systemd knows decides, and no word
-// of the agent's. A unit that was written since, or that no agent runs by, is not the agent's. A *failure.RefusedError says what to do.
+// CheckLed refuses to put a version's unit in the place of a unit that somebody wrote, if that leads the agent elsewhere and the agent
+// was started by it: its next start would go on with another configuration or another database. systemd's view decides, not the
+// agent's. A unit that was written since, or that no agent runs by, is not the agent's. A *failure.RefusedError says what to do.
 func CheckLed(ctx context.Context, m *Machine, tree versions.Tree, seen Seen) error {
 	unit, err := m.Host.UnitOf(tree)
 	if err != nil {
-		return nil // whoever places it says so
+		return nil // the caller that places it reports that
 	}
 	now, then, elsewhere := host.LedElsewhere(m.Host, unit.Content)
 	if !elsewhere {
@@ -290,14 +288,14 @@ func CheckLed(ctx context.Context, m *Machine, tree versions.Tree, seen Seen) er
 			m.Host.Paths.AgentUnit()).Refused()
 }
 
-// The backup that an open transaction goes back to is in the folder of the version that
-// is being left, where RFD 0169 has it. Whoever removes that version by hand takes the
-// only copy of its database with it. So the backup has a second name, in a folder of its
-// own, as long as the transaction is open.
+// The backup that an open transaction goes back to is in the folder of the version that is being
+// left, as RFD 0169 says. Somebody who removes that version by hand removes the only copy of its
+// database. So the backup has a second name, in a folder of its own, as long as the transaction is
+// open.
 
-// giveSecondName returns the folder in which the backup has its second name now, before
-// the journal says that there is a backup. Without one the transaction goes on: it takes
-// somebody who removes the backup to need it.
+// giveSecondName returns the folder in which the backup has its second name now, before the journal
+// says that there is a backup. The transaction goes on without one: it is needed only if somebody
+// removes the backup.
 func (t *transaction) giveSecondName() (second string) {
 	d := t.j.Database
 	if d.SecondDir == "" {
@@ -310,13 +308,13 @@ func (t *transaction) giveSecondName() (second string) {
 	return d.SecondDir
 }
 
-// dropSecondName removes the second name once no transaction needs it. What is left of it
-// takes room that the next backup may need, so each run without a journal tries again.
+// dropSecondName removes the second name once no transaction needs it. A leftover takes room that
+// the next backup may need, so each run without a journal tries again.
 func (m *Machine) dropSecondName() {
 	m.warn(backup.DropSecondName(m.Host.Paths.Rollback()), "a leftover of a transaction stays")
 }
 
-// backups are the folders in which the backup of the transaction has a name.
+// backups returns the folders in which the backup of the transaction has a name.
 func (t *transaction) backups() []string {
 	d := t.j.Database
 	if d.SecondDir == "" {
@@ -325,9 +323,8 @@ func (t *transaction) backups() []string {
 	return []string{d.Dir, d.SecondDir}
 }
 
-// withBackup does something with the backup by the first of its names under which it is
-// there and whole. Where there is none, the error is what is wrong with it in the first
-// place.
+// withBackup calls do with the first folder in which the backup is there and whole. If there is no
+// such folder, it returns the error of the first one.
 func (t *transaction) withBackup(do func(dir string) error) error {
 	var first error
 	for _, dir := range t.backups() {

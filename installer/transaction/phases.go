@@ -21,13 +21,11 @@ const (
 	uninstalling state.Phase = "uninstalling"
 )
 
-// phase is one row of the machine. What a transaction may do next, what may be
-// written down of it, and what a recovery makes of it hangs from its phase, and is
-// said here and nowhere else.
+// phase is one row of the machine. It says what a transaction may do next, what may be written down
+// of it, and what a recovery makes of it, and nothing else says that.
 type phase struct {
 	name state.Phase
-	// guarantee is what holds from the moment at which the phase is on stable
-	// storage.
+	// guarantee holds from the moment at which the phase is on stable storage.
 	guarantee string
 	// notes are the records that may be set. Beside them, advance writes down the step that is
 	// done, and journalBoot the boot of today, in whatever phase.
@@ -37,13 +35,13 @@ type phase struct {
 	// boot is what the recovery does before the agent starts, live what it does on a
 	// host that is up.
 	boot, live recovery
-	// status says what an updater is doing that works on it, and what is to be done
-	// where none does. The journal is that of the transaction.
+	// working says what an updater at work on the transaction is doing, cutOff what to do without one.
+	// Both get the journal of the transaction.
 	working, cutOff func(*state.Journal) string
 }
 
-// recovery is what becomes of a transaction that was cut off: it completes "the recovery …". How
-// it is done is in recoveries.
+// recovery is what happens to a transaction that was cut off: it completes "the recovery …".
+// recoveries says how it is done.
 type recovery string
 
 const (
@@ -194,5 +192,5 @@ type advancing struct {
 	req checked
 }
 
-// errNeedsBoot is a transaction that the shutdown of the host cut off.
+// errNeedsBoot means that the shutdown of the host cut a transaction off.
 var errNeedsBoot = errors.New("the host is shutting down: the transaction is undone at the next boot")

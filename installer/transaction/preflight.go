@@ -10,10 +10,10 @@ import (
 	"teleport-update/versions"
 )
 
-// Preflight is the host before a change of version, with what speaks against that change. Each command
-// that may lead to a transaction asks it, and so does the transaction: see preflightChecks. The agent is
-// looked at once, and its database is planned once, for as long as one Preflight is used: whoever has
-// waited makes another. It changes nothing.
+// Preflight is the host before a change of version, with the checks that may refuse it. Each command
+// that may lead to a transaction asks it, and so does the transaction: see preflightChecks. One
+// Preflight looks at the agent once, and plans for its database once: a caller that has waited makes
+// another. It changes nothing.
 type Preflight struct {
 	Sight    Sight          // the agent, as it was when the Preflight was made
 	Database state.Database // what is done with the agent's database; known once Asked with Change
@@ -40,7 +40,7 @@ const (
 	OwnUnits                   // the updater's own units are in place
 	begins                     // the transaction itself asks: it may wait, and make room
 
-	// What follows from the host and from the request.
+	// These follow from the host and from the request.
 	onDisk
 	wanted
 	running
@@ -53,9 +53,9 @@ const (
 // Close gives back what was opened.
 func (p *Preflight) Close() { p.t.letGo() }
 
-// Ask asks all checks that apply to a request at its stage and were not asked before. The first one
-// that fails is its error, which says what to do; a *failure.RefusedError is one that stays until
-// somebody has done that.
+// Ask asks all checks that apply to a request at its stage and were not asked before. It returns
+// the first error, which says what to do; a *failure.RefusedError stays until somebody has done
+// that.
 func (p *Preflight) Ask(ctx context.Context, c state.Config, r Request, stage Stage) error {
 	p.config, p.req, p.stage = c, r, stage
 	return p.ask(ctx, func(preflightCheck) bool { return true })
@@ -74,7 +74,7 @@ func (p *Preflight) ask(ctx context.Context, which func(preflightCheck) bool) er
 	return nil
 }
 
-// holds is what is so. A check may change that for those after it: the plan for the database does.
+// holds returns the stages that hold. A check may change that for those after it: the plan for the database does.
 func (p *Preflight) holds() Stage {
 	holds := p.stage
 	for so, is := range map[Stage]bool{
@@ -98,18 +98,18 @@ type preflightCheck struct {
 	name  string
 	needs Stage
 	check func(*Preflight, context.Context) error
-	// sentence says what a failure means: its reason is %[1]w, the version %[2]s. Empty: the
+	// sentence says what a failure means: its reason is %[1]w, the version %[2]s. If it is empty, the
 	// check's error says so itself, and what to do.
 	sentence, advice string
-	// stays: the check's error does not say what state the host is in.
+	// stays means that the check's error does not say what state the host is in.
 	stays bool
-	// leaves: an uninstall that exchanges the database asks it, too.
+	// leaves means that an uninstall that exchanges the database asks the check, too.
 	leaves bool
-	// standing: it is about the host alone, and `status` asks it before there is a change: see Standing.
+	// standing means that the check is about the host alone, and `status` asks it before there is a change: see Standing.
 	standing bool
 }
 
-// words are how a check that failed is said. One with a sentence of its own refuses the change.
+// words returns the error for a check that failed. A check with a sentence of its own refuses the change.
 func (c preflightCheck) words(p *Preflight, err error) error {
 	now := StaysAsItIs(p.config)
 	switch {

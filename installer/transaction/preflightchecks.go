@@ -17,9 +17,9 @@ import (
 	"teleport-update/systemd"
 )
 
-// preflightChecks are all that can stand in the way of a transaction before its journal is open, in the
-// order in which they are asked. What depends on the moment is asked when the change is to begin: before
-// a download it would say nothing.
+// preflightChecks returns all checks that can refuse a transaction before its journal is open, in the
+// order in which they are asked. A check that depends on the moment is asked when the change is to
+// begin: before a download it would say nothing.
 func preflightChecks() []preflightCheck {
 	return []preflightCheck{
 		{name: "systemd has read the units", needs: Change | Now, check: unitsRead, leaves: true},
@@ -88,8 +88,8 @@ func (t *transaction) preflight(ctx context.Context) (*Preflight, error) {
 	return &Preflight{Sight: sight, t: t, checks: preflightChecks(), asked: map[string]bool{}}, err
 }
 
-// unitsRead has systemd read the files of the agent's unit and of the recovery if they changed since it did: the transaction
-// has it do so later, and what all that follows has found out would be about another unit. Who only asks changes
+// unitsRead makes systemd read the files of the agent's unit and of the recovery if they changed since it did: the
+// transaction makes it do so later, and the checks that follow would be about another unit. A caller that only asks changes
 // nothing, and says so.
 func unitsRead(p *Preflight, ctx context.Context) error {
 	unread, err := p.unread(ctx)
@@ -103,7 +103,7 @@ func unitsRead(p *Preflight, ctx context.Context) error {
 	case p.stage&begins == 0:
 		return nil
 	}
-	// An agent that was led elsewhere since it was started is not to be taken for one of the other place.
+	// An agent whose unit was led elsewhere since its start is not to be taken for an agent of the other place.
 	if err := p.t.m.Host.AgentUnit().CheckLoaded(p.Sight.Unit); err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func seesVersion(p *Preflight, _ context.Context) error {
 	return host.CheckAccess(p.Sight.Unit, systemd.Executing, p.t.m.Host.Paths.Programs())
 }
 
-// isSeen: a process that may not look at the agent's would take an agent that serves for a dead one,
-// restart it, and blame the version.
+// isSeen: a process that may not look at the agent's process would take an agent that serves for a
+// dead one, restart it, and blame the version.
 func isSeen(p *Preflight, _ context.Context) error { return p.Sight.hidden() }
 
 func noOthers(p *Preflight, _ context.Context) error { return p.t.m.Host.CheckOthers(p.req.Replace) }
@@ -160,7 +160,7 @@ func planned(p *Preflight, ctx context.Context) (err error) {
 	return err
 }
 
-// databaseWhole looks for what the backup would find. A plan that stops the agent has looked already.
+// databaseWhole looks for damage that the backup would find. A plan that stops the agent has looked already.
 func databaseWhole(p *Preflight, ctx context.Context) error {
 	if p.Database.Stop {
 		return nil
@@ -181,8 +181,8 @@ func noNeedFailed(p *Preflight, ctx context.Context) error {
 	return host.CheckNeedFailed(ctx, p.Sight.Unit, p.t.agent.Unit)
 }
 
-// filesOpen: no version starts whose user may not use the agent's files, nor is one to be blamed for that. An agent that
-// serves has them open, and one that fails may fail for them.
+// filesOpen: no version starts if its user may not use the files of the agent, and no version is to be blamed for that.
+// An agent that serves has them open, and one that fails may fail for them.
 func filesOpen(p *Preflight, ctx context.Context) error {
 	var programs []string
 	if p.holds()&onDisk != 0 {
@@ -191,8 +191,8 @@ func filesOpen(p *Preflight, ctx context.Context) error {
 	return checkReach(ctx, p.t.m, p.t.agent, p.Sight, programs...)
 }
 
-// databaseThere refuses to take a database that is missing for one that never was: its file system may not be mounted. There would
-// be no backup to go back to, and a downgrade would leave the database of the newer version to the older one. A person may know better.
+// databaseThere refuses to take a missing database for one that never was: its file system may not be mounted. There would be no backup
+// to go back to, and a downgrade would leave the newer version's database to the older one. A person may know better.
 func databaseThere(p *Preflight, _ context.Context) error {
 	had := p.config.Status.ActiveSchema != "" && !losesData(p.Sight, p.Database.Path)
 	if !p.Database.Absent || !had || p.req.Force || p.req.SkipBackup {
@@ -203,7 +203,7 @@ func databaseThere(p *Preflight, _ context.Context) error {
 			"a database by `teleport-update %s`", p.req.insisting()).Refused()
 }
 
-// roomForDatabase has the transaction remove a version that failed, if there is no room otherwise.
+// roomForDatabase lets the transaction remove a version that failed, if there is no room otherwise.
 func roomForDatabase(p *Preflight, ctx context.Context) error {
 	dir := p.Tree.BackupDir()
 	err := p.t.m.checkRoom(p.Database, dir)
@@ -215,8 +215,8 @@ func roomForDatabase(p *Preflight, ctx context.Context) error {
 
 func databaseHeld(p *Preflight, ctx context.Context) error { return p.t.holdDatabase(ctx, &p.Database) }
 
-// What systemd will do with the agent's unit is asked before anything is changed. Each change may have to
-// be undone, which takes a stop, a database at rest, and a start.
+// The next checks ask, before anything is changed, what systemd will do with the agent's unit. Each
+// change may have to be undone, which takes a stop, a database at rest, and a start.
 
 func stopsIfAsked(p *Preflight, _ context.Context) error {
 	return p.t.m.Host.CheckCanStop(p.Sight.Unit)
@@ -239,8 +239,8 @@ func nothingStartsIt(p *Preflight, ctx context.Context) error {
 	return err
 }
 
-// stopLeavesNone: a process of the agent's that a stop leaves would be in the way of a restore once the
-// agent is down.
+// stopLeavesNone: a process of the agent's that outlives a stop would be in the way of a restore once
+// the agent is down.
 func stopLeavesNone(p *Preflight, _ context.Context) error {
 	if !p.Sight.Ties.SparesProcesses() || p.t.db == nil {
 		return nil
@@ -262,9 +262,9 @@ func databaseUnused(p *Preflight, ctx context.Context) error {
 	return cannotBegin(p.t.waitUnused(ctx, patience), p.req, StaysAsItIs(p.config))
 }
 
-// activeLinked refuses a change while the link of the agent does not lead to the version that runs: an
-// undoing puts back what is there now, and would start that on the database of the version that
-// runs.
+// activeLinked refuses a change while the agent's link does not lead to the version that runs: an
+// undoing puts the present link back, and would start its program on the database of the running
+// version.
 func activeLinked(p *Preflight, _ context.Context) error {
 	active, ok, err := p.t.m.Active(p.config)
 	if err == nil && ok {
@@ -288,8 +288,8 @@ func activeLinked(p *Preflight, _ context.Context) error {
 		"`teleport-update update` puts the link back (`teleport-update enable`, if updates are disabled)", link, leads, active.Release.Short())
 }
 
-// ledAlike: a unit that somebody wrote may lead the agent elsewhere than the active version's own. What another version's does is
-// its own affair. The first enable keeps the arguments, or says why it cannot.
+// ledAlike: a unit that somebody wrote may lead the agent elsewhere than the active version's own. The unit of another version is
+// not checked. The first enable keeps the arguments, or says why it cannot.
 func ledAlike(p *Preflight, ctx context.Context) error {
 	active, ok, err := p.t.m.Active(p.config)
 	if err != nil || !ok {
@@ -303,7 +303,7 @@ func linksPlanned(p *Preflight, _ context.Context) (err error) {
 		return err
 	}
 	// The updater's own link is made once the version is proven, which is too late to find that it
-	// cannot be.
+	// cannot be made.
 	_, err = host.PlanUpdaterLink(p.t.m.Host.Paths.LinkDir, p.Tree)
 	return err
 }

@@ -16,10 +16,9 @@ import (
 	"teleport-update/systemd"
 )
 
-// Recover closes a transaction that was cut off, if there is one. At boot, that
-// is before the agent has started, it repairs files only and leaves the rest to
-// the timer's first run: asking systemd for the agent from a unit that is
-// ordered before the agent would wait for itself.
+// Recover closes a transaction that was cut off, if there is one. At boot, before the agent has
+// started, it repairs files only and leaves the rest to the timer's first run: a unit that is
+// ordered before the agent, and asks systemd for the agent, would wait for itself.
 func (m *Machine) Recover(ctx context.Context, boot bool) error {
 	if IsClosed(m.Host.Paths) {
 		return nil
@@ -40,11 +39,10 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 	return m.recoverLive(ctx)
 }
 
-// RecoverKilled is Recover as soon as a process that worked on a transaction in a unit of
-// its own has ended, with the result that systemd tells of it: the timer may be disabled,
-// and nobody else would start an agent that was stopped. One that ended by itself left
-// nothing open, or said why; and nobody is waited for, since whoever has the lock recovers
-// first.
+// RecoverKilled is Recover as soon as a process that worked on a transaction in a unit of its own
+// has ended; result is systemd's result of that unit. The timer may be disabled, and nobody else
+// would start an agent that was stopped. A process that ended by itself left nothing open, or said
+// why. RecoverKilled waits for no lock, since the holder of the lock recovers first.
 func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
 	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || IsClosed(m.Host.Paths) {
 		return nil
@@ -84,7 +82,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	j, err := m.loadOrSetAside(ctx)
 	switch {
 	case err == nil && j == nil:
-		m.forgetMounts() // of one that was killed after its end
+		m.forgetMounts() // of a transaction that was killed after its end
 		m.dropLeftover()
 		err = startStopped(ctx, m)
 	case err == nil || failure.Is[*unreadHistoryError](err):
@@ -94,7 +92,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 			again = startStopped(ctx, m)
 		}
 		err = errors.Join(err, again)
-	default: // a person has to look at the files; the next boot starts an agent that was stopped by the same links
+	default: // a person has to look at the files; the next boot starts a stopped agent by the same links
 		err = errors.Join(err, startStopped(ctx, m))
 	}
 	if err != nil || j == nil {
@@ -108,14 +106,14 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
 	t.holdOthersAgain(ctx, state.LockPatience)
-	if j.Uninstall == nil { // which tells its own story
+	if j.Uninstall == nil { // an uninstall logs for itself
 		t.m.Host.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
 	}
 	return recoveries()[row.live](t, ctx)
 }
 
-// recoverAtBoot puts files in their places; nothing is started and nothing is
-// watched. Without systemd it does so too, where that does not answer.
+// recoverAtBoot puts files in their places; nothing is started and nothing is watched. It goes on
+// without systemd if systemd does not answer.
 func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	_, err := load(m.Host.Paths.Journal())
 	if err := unread(err); err != nil {
@@ -139,7 +137,7 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	row, _ := phaseOf(j.Phase)
 	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
-	// Half an undoing leaves no agent: it goes on when systemd tells this process to end, as by a limit of the unit.
+	// An undoing that stops halfway leaves no agent: it goes on when systemd tells this process to end, as by a limit of the unit.
 	ctx = context.WithoutCancel(ctx)
 	t.holdOthersAgain(ctx, 0)
 	err = recoveries()[row.boot](t, ctx)
@@ -148,9 +146,9 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	return err
 }
 
-// startAgain starts an agent that is enabled and does not run, once the journal that could
-// not be read is set aside: it may have been stopped for the transaction, and the next boot
-// starts the same by the same links.
+// startAgain starts an agent that is enabled and does not run, once the unreadable journal is set
+// aside: the transaction may have stopped the agent, and the next boot starts the same by the same
+// links.
 func (m *Machine) startAgain(ctx context.Context) error {
 	agent, err := m.Agent(ctx)
 	if err != nil {
@@ -165,9 +163,9 @@ func (m *Machine) startAgain(ctx context.Context) error {
 	return agent.Start(ctx)
 }
 
-// startStopped starts an agent that a transaction has stopped of which nothing else is left, or a restart that did not start it
-// again, and the units that went down with it. An agent that was started since is as somebody wants it. The note of the stop stays
-// until the agent ran again.
+// startStopped starts an agent that was stopped by a transaction that has left nothing else, or by a restart that did not start it
+// again. It starts the units that went down with it, too. An agent that was started since is as somebody wants it. The note of the
+// stop stays until the agent ran again.
 func startStopped(ctx context.Context, m *Machine) error {
 	note := m.Host.Paths.Stopped()
 	if nothingStopped(m.Host.Paths) {
@@ -201,7 +199,7 @@ func startStopped(ctx context.Context, m *Machine) error {
 }
 
 // CheckReadable returns an error if the open journal could not be read, or if only a newer updater
-// may act on it: then nothing is done about it, nor about anything that it may be about.
+// may act on it: then nothing is done about it, nor about anything that it may concern.
 func (m *Machine) CheckReadable() error {
 	_, err := load(m.Host.Paths.Journal())
 	if err := unread(err); err != nil {
@@ -211,8 +209,8 @@ func (m *Machine) CheckReadable() error {
 }
 
 // unread returns the error of a load that could not read the journal, as of the disk or for want of
-// memory, nil for any other. The journal may tell of an open transaction: it is neither set aside nor
-// written again.
+// memory, nil for any other. A transaction may be open: the journal is neither set aside nor written
+// again.
 func unread(err error) error {
 	if err == nil || failure.Is[*state.JournalError](err) {
 		return nil
@@ -250,10 +248,9 @@ func (m *Machine) loadOrSetAside(ctx context.Context) (*openJournal, error) {
 	return nil, &failure.NeedsPersonError{Err: m.setAside(bad)}
 }
 
-// setAside deals with a journal that says nothing any more. Links and unit tell
-// whether the host is on one version all the same, the one that was active last:
-// then the journal is kept aside and updates go on. Else every step could be the
-// wrong one, and a person has to look.
+// setAside deals with a journal that says nothing any more. If links and unit show that the host is
+// on one version all the same, the one that was active last, the journal is kept aside and updates
+// go on. Otherwise every step could be the wrong one, and a person has to look.
 func (m *Machine) setAside(bad *state.JournalError) error {
 	c, err := m.FreshConfig()
 	lost := errors.Is(err, state.ErrEmpty)
@@ -288,8 +285,8 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 	return told
 }
 
-// linkedWhole returns the active version, or where updates.yaml names none, the one that is linked, and
-// what of links and unit is not that version's.
+// linkedWhole returns the active version, or the linked one if updates.yaml names none, and the
+// problems of links and unit, which are not that version's.
 func (m *Machine) linkedWhole(c state.Config) (release version.Release, problems []string, err error) {
 	release = c.Active()
 	if release.Version == "" {

@@ -13,7 +13,7 @@ import (
 	"teleport-update/internal/failure"
 )
 
-// recoveries are how each is done.
+// recoveries returns the functions that do the recoveries.
 func recoveries() map[recovery]func(*transaction, context.Context) error {
 	return map[recovery]func(*transaction, context.Context) error{
 		putsFilesBack: (*transaction).undoAtBoot, undoesIt: (*transaction).undoUnknown, watchesAgain: (*transaction).watchAgain,
@@ -30,7 +30,7 @@ func (t *transaction) undoUnknown(ctx context.Context) error {
 	return t.undoAndLog(ctx)
 }
 
-// undoAndLog is not cut short by what cut the transaction short.
+// undoAndLog goes on even if the context of the transaction has ended.
 func (t *transaction) undoAndLog(ctx context.Context) error {
 	err := t.undo(context.WithoutCancel(ctx))
 	if errors.Is(err, health.ErrHostStopping) {
@@ -64,7 +64,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It is watched once more and not again, so all that the watch needs is at hand.
+	// There is no third watch, so all that this one needs is read first.
 	if err := t.j.journalSecondWatch(true); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (t *transaction) undoAtBoot(ctx context.Context) error {
 	return nil
 }
 
-// reason is why the transaction is undone.
+// reason returns why the transaction is undone.
 func (t *transaction) reason() string {
 	return cmp.Or(t.j.Verdict.Reason, "the transaction was interrupted")
 }
@@ -140,7 +140,7 @@ func (t *transaction) undo(ctx context.Context) error {
 			return maskedError(sight.Name)
 		}
 		if why := sight.hidden(); why != nil {
-			return t.leftOpen(why) // it would be restarted in each run, and taken for dead
+			return t.leftOpen(why) // each run would restart it, and take it for dead
 		}
 	}
 	err := t.undoing(false).undoSteps(ctx)
@@ -162,7 +162,7 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 		t.describeDown(ctx, c.Status.LastUpdate)
 		t.describeAside(c.Status.LastUpdate, lost)
 	}
-	// An older program wrote so also of units that it put back on a host with an active version.
+	// An older program set Fresh also for units that it put back on a host with an active version.
 	if t.j.OwnUnits.Fresh && c.Spec.ActiveVersion == "" {
 		if err := t.m.Host.RemoveUnits(ctx, t.agent); err != nil {
 			return err
@@ -183,8 +183,8 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	return nil
 }
 
-// recordUndone counts a failure or an interruption, once: whoever is cut off before
-// the journal is gone finds the transaction named.
+// recordUndone counts a failure or an interruption, once: after a cut before the journal is gone,
+// the next run finds the transaction named.
 func (t *transaction) recordUndone(s *state.Status) {
 	against, result := t.j.Verdict.Against, state.RolledBack
 	switch {
@@ -206,17 +206,17 @@ func (t *transaction) recordUndone(s *state.Status) {
 	}
 }
 
-// newJournal is the journal of a transaction that begins now.
+// newJournal returns the journal of a transaction that begins now.
 func (m *Machine) newJournal(ctx context.Context, agent looker) *state.Journal {
 	j := &state.Journal{Head: state.Head{Writer: m.Host.Program}, ID: rand.Text(), Started: m.Timestamp()}
 	j.SetBoot(m.thisBoot(ctx, agent))
 	return j
 }
 
-// suitRescuer sees, before the first change, that the program which the recovery at
-// boot would run can act on a journal. What it is too old for is left out, where the
-// transaction can do without; else the transaction is refused. What every program
-// can act on costs nothing.
+// suitRescuer checks, before the first change, that the program that the recovery at boot would run
+// can act on a journal. A part that it is too old for is left out, if the transaction can do
+// without; otherwise the transaction is refused. A journal that every program can act on needs no
+// question.
 func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 	if err := j.Stamp(j); err != nil || j.ForAll() {
 		return err

@@ -13,8 +13,8 @@ import (
 	"teleport-update/versions"
 )
 
-// abandon undoes what was done, and tells why. The undoing must not be cut short by
-// what cut the transaction short.
+// abandon undoes what was done, and returns why. The undoing goes on even if the context of the
+// transaction has ended.
 func (t *advancing) abandon(ctx context.Context, cause error) error {
 	if outOfReach(cause) && ctx.Err() == nil {
 		return t.t.leftOpen(cause)
@@ -23,14 +23,14 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 	var err error
 	switch {
 	case ctx.Err() != nil:
-		// Says more than which call could not be ended any more.
+		// This says more than the name of the call that could not be ended.
 		cause = fmt.Errorf("the updater was told to stop in the middle of it (%w)", context.Cause(ctx))
 		err = t.t.j.setVerdict(state.AgainstInterruption, cause.Error())
 	case isUnhealthy:
 		err = t.t.j.setUnhealthy(cause.Error(), unhealthy)
 	case failure.Is[*failure.RefusedError](cause), ofTheHost(cause):
-		// What an administrator's files prevent says nothing about the version, nor does what systemd does not
-		// do with the one before.
+		// An obstacle in an administrator's files says nothing about the version, nor does a job that systemd
+		// does not do for the previous one.
 		err = t.t.j.setVerdict(state.AgainstCircumstances, cause.Error())
 	default:
 		err = t.t.j.setVerdict(state.AgainstVersion, cause.Error())
@@ -78,14 +78,14 @@ func (t *advancing) recordRefused(cause error) error {
 	return errors.Join(cause, c.Save(t.t.m.Host.Paths.Config()))
 }
 
-// refusedOf is what is remembered of a refusal.
+// refusedOf returns the record of a refusal.
 func refusedOf(r versions.Release, refusal error) *state.Refused {
 	byPolicy, digest := policy.Refuses(refusal)
 	return &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error(), Policy: byPolicy, SHA256: digest}
 }
 
-// ReportRollbackRefused is ReportRefusal for a rollback that the timer wanted to begin. What find
-// wants has a record of its own: both may be refused in one run.
+// ReportRollbackRefused is ReportRefusal for a rollback that the timer wanted to begin. The version
+// that find wants has a record of its own: both may be refused in one run.
 func (m *Machine) ReportRollbackRefused(c *state.Config, r versions.Release, refusal error) error {
 	known, refused := c.Status.RollbackRefused, refusedOf(r, refusal)
 	if known.Is(r) && known.Reason == refused.Reason {
@@ -98,8 +98,8 @@ func (m *Machine) ReportRollbackRefused(c *state.Config, r versions.Release, ref
 	return m.recordRefusal(c, refusal)
 }
 
-// recordRefusal returns the refusal, whether or not it can be written down: what the disk has no room for may be the cause
-// of both, and the refusal is what says so.
+// recordRefusal returns the refusal, whether or not it can be written down: a full disk may be the cause of both, and the
+// refusal says so.
 func (m *Machine) recordRefusal(c *state.Config, refusal error) error {
 	if err := c.Save(m.Host.Paths.Config()); err != nil {
 		m.Host.Log.Warn("the refusal could not be recorded for status", "error", err)

@@ -15,8 +15,8 @@ import (
 	"teleport-update/systemd"
 )
 
-// reloadSystemd makes systemd read the unit. At a boot at which it cannot be reached,
-// the first tick does.
+// reloadSystemd makes systemd read the unit. If systemd cannot be reached at a boot, the first tick
+// does that.
 func (t *transaction) reloadSystemd(ctx context.Context) error {
 	later, err := t.reloadOrLeave(ctx)
 	if later {
@@ -25,7 +25,7 @@ func (t *transaction) reloadSystemd(ctx context.Context) error {
 	return wrap(err, "make systemd read the old unit: %w")
 }
 
-// reloadOrLeave makes systemd read its files, or leaves that for later where it cannot be
+// reloadOrLeave makes systemd read its files, or leaves that for later if systemd cannot be
 // reached.
 func (t *transaction) reloadOrLeave(ctx context.Context) (later bool, err error) {
 	err = t.agent.DaemonReload(ctx)
@@ -36,7 +36,7 @@ func (t *transaction) reloadOrLeave(ctx context.Context) (later bool, err error)
 	return false, err
 }
 
-// settleReload makes systemd read what it could not be told of at boot.
+// settleReload makes systemd read the files that it could not be asked to read at boot.
 func (t *transaction) settleReload(ctx context.Context) error {
 	if !t.j.Agent.ReloadOwed {
 		return nil
@@ -47,7 +47,7 @@ func (t *transaction) settleReload(ctx context.Context) error {
 	return t.j.journalReloadOwed(false)
 }
 
-// ErrorCode is the cause of a failure as clusters know it: see state.LastUpdate.
+// ErrorCode returns the cause of a failure as clusters know it: see state.LastUpdate.
 func ErrorCode(cause error) (code int) {
 	if errors.Is(cause, unix.ENOSPC) {
 		code |= 1
@@ -66,8 +66,8 @@ func (e *reloadError) Unwrap() error { return e.error }
 // tryLimit is more than a program needs to say what it is, on a busy host with a slow disk.
 const tryLimit = 30 * time.Second
 
-// systemdRuns says why systemd could not run a program that this process can: a security module, as SELinux, decides by who executes
-// what, and the recovery at boot is executed by systemd.
+// systemdRuns returns why systemd could not run a program that this process can: a security module, as SELinux, decides by the
+// process that executes it, and systemd executes the recovery at boot.
 func systemdRuns(ctx context.Context, by runner, program string) error {
 	said, says, err := os.Pipe() // what it says is known, fits in, and is not for the journal
 	if err != nil {
@@ -111,14 +111,14 @@ const (
 )
 
 // CheckRun refuses a change for which there is no room in /run, or no inodes: a file system without any takes no unit. systemd
-// is its folder there: without systemd nothing is needed.
+// is systemd's folder there: without systemd nothing is needed.
 func CheckRun(systemd string) error {
 	if !host.Exists(systemd) {
 		return nil
 	}
 	free, err := space.At(systemd)
 	switch {
-	case err != nil: // who cannot tell goes on
+	case err != nil: // unknown room refuses nothing
 	case free.RootBytes < roomOfChange:
 		return failure.Unchanged("%w", &space.Error{Path: systemd, Need: roomOfChange, Free: free.RootBytes}).
 			To("free some space in /run, then run the command again").Refused()

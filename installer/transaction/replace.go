@@ -22,8 +22,8 @@ import (
 // removed, our timer takes the place of its own, and its lock is given back: a run of it
 // that waited finds no configuration, and does nothing.
 
-// holdOthers takes the lock of the updater that is replaced, for as long as the
-// transaction is open. One that is at work is waited for.
+// holdOthers takes the lock of the updater that is replaced, for as long as the transaction is
+// open. It waits for one that is at work.
 func (t *transaction) holdOthers(ctx context.Context, patience time.Duration) error {
 	l := flock.New(host.OthersLock, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY))
 	ok, err := l.TryLock()
@@ -45,8 +45,8 @@ func (t *transaction) holdOthers(ctx context.Context, patience time.Duration) er
 	return failure.Unchanged("the updater that is to be replaced is at work (%s)", host.OthersLock).To("try again when it is done")
 }
 
-// holdOthersAgain is holdOthers for a recovery: what it repairs does not wait for long, and
-// not at all for somebody who is not root, as that updater is.
+// holdOthersAgain is holdOthers for a recovery: the repair does not wait for long, and not at all
+// if a user other than root holds the lock, since that updater runs as root.
 func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duration) {
 	if !t.j.Replaces {
 		return
@@ -93,8 +93,8 @@ func (t *transaction) replaceOthers(ctx context.Context) error {
 	return nil
 }
 
-// bringOthersBack makes an uninstall bring back the updater that was replaced, as far as it
-// is still there. It comes after our own units are gone, whose names it may have.
+// bringOthersBack makes an uninstall bring back the updater that was replaced, as far as it is
+// still there. It runs after our own units are gone, whose names it may have.
 func (t *transaction) bringOthersBack(ctx context.Context) error {
 	back, err := t.m.Host.PutBackReplaced()
 	if err != nil {
@@ -109,8 +109,8 @@ func (t *transaction) bringOthersBack(ctx context.Context) error {
 	return nil
 }
 
-// recoverLater has what is left of a transaction closed once the agent has been started:
-// our timer, whose first run does so elsewhere, has its place taken by another updater's.
+// recoverLater has the rest of a transaction closed once the agent has been started. Elsewhere the
+// first run of our timer does so, but here another updater's timer is in its place.
 func (t *transaction) recoverLater(ctx context.Context) {
 	if !t.j.Replaces || !host.Exists(t.m.Host.Paths.Journal()) {
 		return

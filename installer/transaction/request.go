@@ -40,23 +40,22 @@ type Request struct {
 	Restart    bool            `json:"restart,omitempty"` // not a reload, by a person's word
 	Replace    bool            `json:"replace,omitempty"` // the updater that the host has
 	Force      bool            `json:"force,omitempty"`   // a downgrade without a valid backup of the target
-	// BelowMinimum: root wants the version although the policy of the host's owner is against it.
+	// BelowMinimum means that root wants the version although the policy of the host's owner is against it.
 	BelowMinimum bool `json:"below_minimum,omitempty"`
 }
 
-// Order is the second half of a command, of which one field is set. It crosses a
-// process boundary as JSON on standard input, because templates may carry
-// credentials and arguments can be read by anybody. An upgrade of the package may
-// have exchanged the program in between, so it says who may act on it, as the
-// journal does.
+// Order is the second half of a command; one of its fields is set. It crosses a process boundary as
+// JSON on standard input, because templates may carry credentials and arguments can be read by
+// anybody. An upgrade of the package may have exchanged the program in between, so it says which
+// programs may act on it, as the journal does.
 type Order struct {
 	state.Head
 	Transaction *Request         `json:"switch,omitempty"`
 	Uninstall   *state.Uninstall `json:"uninstall,omitempty"`
 }
 
-// ReadOrder reads what another process of this program asks for. A
-// *failure.RefusedError is an order of a newer program.
+// ReadOrder reads the order of another process of this program. A *failure.RefusedError means that
+// the order is a newer program's.
 func ReadOrder(r io.Reader) (Order, error) {
 	data, err := io.ReadAll(io.LimitReader(r, 1<<20))
 	if err != nil {
@@ -77,17 +76,16 @@ func ReadOrder(r io.Reader) (Order, error) {
 	return o, nil
 }
 
-// checked is a request that nothing speaks against, as of now: only check makes
-// one, under the update lock, which its owner holds.
+// checked is a request that passed check, as of now: only check makes one, under the update lock,
+// which its owner holds.
 type checked struct {
 	Request
 	config state.Config
 	tree   versions.Tree // of the version to switch to
 }
 
-// check looks again, under the lock, at what was decided before the version was
-// fetched. Without an error, ok is false where the transaction is not wanted any more;
-// the log says why.
+// check repeats, under the lock, the decisions from before the version was fetched. Without an
+// error, ok is false if the transaction is not wanted any more; the log says why.
 func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err error) {
 	to, active := r.To.Release, c.Active()
 	switch {
@@ -115,8 +113,8 @@ func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err er
 	return checked{r, c, tree}, true, nil
 }
 
-// overtaken says that another run was faster. A person has to know that; the
-// timer's next run looks again by itself.
+// overtaken returns the error that another run was faster. A person has to know that; the timer's
+// next run looks again by itself.
 func (m *Machine) overtaken(err error) error {
 	if !m.Scheduled {
 		return err
@@ -125,12 +123,12 @@ func (m *Machine) overtaken(err error) error {
 	return nil
 }
 
-// spec is the configuration that holds once the version is committed.
+// spec returns the configuration that holds once the version is committed.
 func (r checked) spec() state.Spec {
 	return *cmp.Or(r.Spec, &r.config.Spec)
 }
 
-// insisting is the command by which a person makes the change although something is wrong with the database.
+// insisting returns the command by which a person makes the change although something is wrong with the database.
 func (r Request) insisting() string {
 	switch r.Kind {
 	case Rollback:

@@ -14,8 +14,8 @@ import (
 	"teleport-update/versions"
 )
 
-// RestartActive restarts the agent on the version that it is on, by a person's word, and
-// watches it. Nothing is undone where it fails: there is no other version in it.
+// RestartActive restarts the agent on the version that it is on, by a person's word, and watches
+// it. Nothing is undone if it fails: no other version is involved.
 func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	return restartActive(ctx, m, c, func(agent Agent, tree versions.Tree, sight Sight) error {
 		if err := restartNoted(ctx, m, agent, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
@@ -29,7 +29,7 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 
 // restartNoted restarts the agent and watches it, with a note of the stop that a restart begins with: if a unit that the agent needs
 // fails, systemd leaves the agent down, and the next run, which finds the note, starts it. The note is of no use once the agent was
-// started again, or once a person stopped it: that agent is nobody's to start.
+// started again, or once a person stopped it: then no run may start it.
 func restartNoted(ctx context.Context, m *Machine, agent Agent, w health.Watch) error {
 	recordStop(ctx, m, agent)
 	_, err := agent.Prove(ctx, health.Restart, w)
@@ -45,12 +45,12 @@ func restartNoted(ctx context.Context, m *Machine, agent Agent, w health.Watch) 
 	return err
 }
 
-// CheckRestart says what RestartActive would refuse.
+// CheckRestart returns the error with which RestartActive would refuse.
 func CheckRestart(ctx context.Context, m *Machine, c state.Config) error {
 	return restartActive(ctx, m, c, func(Agent, versions.Tree, Sight) error { return nil })
 }
 
-// restartActive asks all that can stand in the way, and goes on if nothing does.
+// restartActive asks all checks that can refuse a restart, and goes on if none does.
 func restartActive(ctx context.Context, m *Machine, c state.Config, goOn func(Agent, versions.Tree, Sight) error) error {
 	tree, ok, err := m.Active(c)
 	if err != nil || !ok {
@@ -87,7 +87,7 @@ func checkRestarts(ctx context.Context, m *Machine, agent Agent, sight Sight) er
 		return failure.Unchanged("the agent cannot be restarted: %w", err)
 	}
 	if !sight.Running() {
-		return nil // it crashes: what keeps it from starting may be what the restart is for
+		return nil // it crashes: the restart may be for the very cause
 	}
 	err := m.checkStartsAgain(ctx, agent, sight, "")
 	if err == nil {
@@ -103,12 +103,12 @@ func checkRestarts(ctx context.Context, m *Machine, agent Agent, sight Sight) er
 }
 
 // checkTakesOver refuses a restart that would start the linked version on the database of a program that may have changed
-// it: a newer version, or one that nobody knows. status advises no restart of such an agent either.
+// it: a newer version, or an unknown one. status advises no restart of such an agent either.
 func checkTakesOver(kept *versions.Store, sight Sight, c state.Config) error {
 	linked := c.Active()
 	program := cmp.Or(sight.Serving, sight.Main).Exe
 	if program == "" {
-		return nil // nothing runs, or whoever watches says that it cannot be seen
+		return nil // nothing runs, or the watch reports that it cannot be seen
 	}
 	runs, known := kept.ReleaseOf(program)
 	switch {
@@ -131,7 +131,7 @@ func checkTakesOver(kept *versions.Store, sight Sight, c state.Config) error {
 }
 
 // frozen refuses to touch an agent whose processes a person keeps from running: nobody can prove a version on it, and systemd carries
-// out none of its jobs (257), or ends the freeze with it (252).
+// out none of its jobs (257), or ends the freeze with one (252).
 func (s Sight) frozen() error {
 	if !s.Frozen {
 		return nil

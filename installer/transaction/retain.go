@@ -17,13 +17,13 @@ import (
 	"teleport-update/versions"
 )
 
-// Retain removes what nothing needs any more; the version that failed last stays for
-// its next attempt. Failing to is a warning: it must not make a transaction that succeeded
-// look like one that did not.
+// Retain removes versions that nothing needs any more; the version that failed last stays for its
+// next attempt. A failure is only a warning: it must not make a transaction that succeeded look
+// like one that did not.
 func (m *Machine) Retain(ctx context.Context, c state.Config) { m.retain(ctx, c, m.Needed(c)) }
 
-// mayHaveDatabase are the versions of which one may be the only program that can read the agent's database: records of yesterday
-// name an older one, and the tables are not what that was proven with. Where none are noted, it has the database if it runs.
+// mayHaveDatabase returns the versions that may be the only program that can read the agent's database: records of yesterday name an older
+// one, and the tables are not those that it was proven with. If no tables are noted, the active version has the database if it runs.
 func mayHaveDatabase(ctx context.Context, m *Machine, c state.Config) []version.Release {
 	newer := mayHaveChanged(m, c)
 	if len(newer) == 0 {
@@ -41,7 +41,7 @@ func mayHaveDatabase(ctx context.Context, m *Machine, c state.Config) []version.
 	return newer
 }
 
-// Needed is what the configuration says to be needed.
+// Needed returns the versions that the configuration needs.
 func (m *Machine) Needed(c state.Config) versions.Needed {
 	needed := versions.Needed{Releases: []versions.Release{c.Active(), c.Previous()}, LinkDirs: m.Host.Paths.LinkDirs()}
 	if f := c.Status.Failed; f.Kept(m.Now()) {
@@ -50,8 +50,8 @@ func (m *Machine) Needed(c state.Config) versions.Needed {
 	return needed
 }
 
-// DropFailed is Retain where room is wanted: the version that failed goes, too, unless
-// it is to be kept. It reports whether anything was removed.
+// DropFailed is Retain for a lack of room: the version that failed goes, too, unless it is to be
+// kept. It reports whether anything was removed.
 func (m *Machine) DropFailed(ctx context.Context, c state.Config, keep ...versions.Release) bool {
 	return m.retain(ctx, c, versions.Needed{Releases: append(keep, c.Active(), c.Previous())})
 }
@@ -84,11 +84,10 @@ func (m *Machine) retain(ctx context.Context, c state.Config, needed versions.Ne
 	return removed
 }
 
-// cleanUp removes what commands that were cut off left under temporary names:
-// half a database or half a release takes room that the next attempt needs. The
-// caller holds the update lock, so nobody is at work on any of it, but for
-// downloads, which are left alone while another one runs. Failing to is a warning:
-// it must not keep a host from being repaired.
+// cleanUp removes files that commands left under temporary names when they were cut off: half a
+// database or half a release takes room that the next attempt needs. The caller holds the update
+// lock, so nobody is at work on them, except on downloads, which are left alone while another one
+// runs. A failure is only a warning: it must not keep a host from being repaired.
 func (m *Machine) cleanUp(ctx context.Context) {
 	dirs := append([]string{m.Host.Paths.DataDir, m.Host.Paths.Original(), filepath.Dir(m.Host.Paths.Updater()), m.Host.Paths.LinkDir},
 		m.Host.OwnUnits().Folders()...)
@@ -112,7 +111,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 // The store goes with an uninstall, and each backup in it may be the only database that an
 // agent of its version could ever start with.
 
-// aBackup is one that is complete.
+// aBackup is a complete backup.
 type aBackup struct {
 	dir    string
 	meta   backup.Meta
@@ -120,7 +119,7 @@ type aBackup struct {
 	name   string // of the host and the cluster whose agent it was; empty if it names none
 }
 
-// keptAs reports whether a backup that is kept already makes it needless to keep b. One that an earlier
+// keptAs reports whether a backup that is kept already makes it needless to keep b. A backup that an earlier
 // uninstall kept is older: its certificates may have expired, or the host may have joined another cluster since.
 func (b aBackup) keptAs(kept aBackup) bool {
 	return b.sameAgents(kept) && kept.meta.Proxy == b.meta.Proxy && !kept.meta.Created.Before(b.meta.Created)
@@ -132,15 +131,15 @@ func (b aBackup) sameAgents(other aBackup) bool {
 	return other.schema == b.schema && other.name == b.name
 }
 
-// completeBackups are the backups of the store, the newest first. What is no backup, or
-// cannot be read as one, is left out; which tells why.
+// completeBackups returns the backups of the store, the newest first. A folder that is no backup,
+// or cannot be read as one, is left out; unread has those that cannot be read.
 func (m *Machine) completeBackups(ctx context.Context) (all []aBackup, unread []string, err error) {
 	pattern := filepath.Join(m.Host.Paths.Versions(), "*", "backup")
 	dirs, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, nil, err
 	}
-	// What a transaction left may be the only name of a backup.
+	// The second name that a transaction left may be the only one of a backup.
 	return m.completeOf(ctx, append(dirs, m.Host.Paths.Rollback()))
 }
 
@@ -171,8 +170,8 @@ func (m *Machine) completeOf(ctx context.Context, dirs []string) (all []aBackup,
 	return all, unread, nil
 }
 
-// keepBackups moves the newest backup of each schema and agent that the database of now has not to where it
-// outlives the updater: no version could be run on it without one.
+// keepBackups moves the newest backup of each agent and of each schema that today's database does not have
+// to a place that outlives the updater: no version could be run on it without one.
 func (m *Machine) keepBackups(ctx context.Context) error {
 	stays, err := m.BackupsToKeep(ctx)
 	for _, dir := range stays {
@@ -186,7 +185,7 @@ func (m *Machine) keepBackups(ctx context.Context) error {
 	return err
 }
 
-// BackupsToKeep are the folders of the backups that an uninstall must not delete.
+// BackupsToKeep returns the folders of the backups that an uninstall must not delete.
 func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) {
 	all, unread, err := m.completeBackups(ctx)
 	if err != nil {
@@ -215,7 +214,7 @@ func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) 
 	return append(dirs, unread...), nil
 }
 
-// liveSchema is the schema of the agent's database; none if there is no database, or none that
+// liveSchema returns the schema of the agent's database; none if there is no database, or none that
 // any agent could read.
 func (m *Machine) liveSchema(ctx context.Context) ([]backup.Schema, error) {
 	path, err := m.Host.Database()
@@ -239,8 +238,8 @@ func (m *Machine) liveSchema(ctx context.Context) ([]backup.Schema, error) {
 	return []backup.Schema{now}, err
 }
 
-// keptDir is a free name where backups go that outlive the updater. An earlier uninstall may
-// have left others there.
+// keptDir returns a free name for a backup that outlives the updater. An earlier uninstall may have
+// left others there.
 func (m *Machine) keptDir(name string) string {
 	dir := filepath.Join(m.Host.Paths.KeptBackups(), name)
 	if !host.Exists(dir) {

@@ -8,48 +8,45 @@ import (
 	"teleport-update/installer/state"
 )
 
-// A step is one part of a transaction. How it is done is in stepsForward, how it is undone in
-// stepsBack.
+// A step is one part of a transaction. stepsForward has the functions that do the steps, stepsBack
+// those that undo them.
 type step struct {
 	name string
-	// needs are the parts of the journal, by their names there, that undoing the step reads,
-	// after a crash in another process. What each undoing reads is in no row.
+	// needs are the parts of the journal, by their names there, that undoing the step reads after a
+	// crash, in another process. No row lists the parts that every undoing reads.
 	needs []string
-	// back says what undoes it; empty if nothing has to be undone. It can be cut off anywhere
+	// back says what undoes the step; empty if nothing has to be undone. That can be cut off anywhere
 	// and be made again.
 	back string
-	// enters is the phase that begins when the step is done, leaves the one that
-	// begins when it is undone, and all that came after it.
+	// enters is the phase that begins when the step is done. leaves is the phase that begins when it
+	// is undone, with all steps that came after it.
 	enters, leaves state.Phase
-	// live: the undo has to do with the agent, which has not been started yet when a
-	// recovery at boot runs, so it is left to the first tick.
+	// live means that the undo concerns the agent, which has not been started yet when a recovery at
+	// boot runs, so it is left to the first tick.
 	live bool
 }
 
-// steps is the way to a new version, read from top to bottom; undone, it is read
-// from bottom to top, and ends with the agent.
+// steps is the way to a new version, read from top to bottom. An undoing reads it from bottom to
+// top, and ends with the agent.
 //
-// Why in this order, forward: the stop, where there is one, comes before the
-// backup, so that no row is lost (RFD 0169 §Downgrades, invariant 1); the backup
-// before the first link, for from there on whoever restarts the agent starts the
-// new version (RFD 0169 has the links first: a reboot in between would start it on
-// a database without a backup); the link "teleport" is the last of them; systemd
-// reads the unit before the phase says that all of this is the new version's; the
-// database that the new version had comes back only then, for who is killed before
-// has nothing to put back.
+// Why in this order, forward: the stop, if there is one, comes before the backup, so that no row is
+// lost (RFD 0169 §Downgrades, invariant 1). The backup comes before the first link, since any
+// restart of the agent from there on starts the new version (RFD 0169 has the links first: a reboot
+// in between would start it on a database without a backup). The link "teleport" is the last of
+// them. systemd reads the unit before the phase says that all of this is the new version's. The
+// database that the new version had comes back only then: a run that is killed before has no
+// database to put back.
 //
-// And backward: the new version is stopped before anything else, because making
-// systemd read its files while a main process that it knows from the PID file is
-// dead has it wait for that in vain. Whether the database can go back is looked at
-// before anything is moved: it is one pair with the link and the unit. The unit,
-// with systemd told of it, goes before the links: killed in between, or started by
-// somebody, the host runs the new version on its own database (or, where a package
-// had the agent, the package's program by its own unit; the links first would leave
-// a unit of ours that starts nothing). Only between the links and the restore does
-// a start meet a database that is not its own, and that is as short as it can be.
-// The database goes back last of the files: once no link leads to the new version
-// nobody can start it, and what is restored stays so. The agent comes last, in
-// every way out.
+// And backward: the new version is stopped before anything else. If systemd reads its files while a
+// main process that it knows from the PID file is dead, it waits for that process in vain. Whether
+// the database can go back is checked before anything is moved: it is one pair with the link and
+// the unit. The unit goes before the links, and systemd reads it then. If the undoing is killed in
+// between, or somebody starts the agent, the host runs the new version on its own database (or, if
+// a package had the agent, the package's program by its own unit; the links first would leave a
+// unit of ours that starts nothing). Only between the links and the restore does a start meet a
+// database that is not its own, and that time is as short as it can be. The database goes back last
+// of the files: once no link leads to the new version nobody can start it, and the restored
+// database stays as it is. The agent comes last, in every way out.
 func steps() []step {
 	return []step{
 		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached", "cluster_report"},
@@ -68,7 +65,7 @@ func steps() []step {
 	}
 }
 
-// doing is what the steps need of the transaction, and no more.
+// doing returns what the steps need of the transaction, and no more.
 func (t *transaction) doing(req checked) *doing {
 	return &doing{
 		j: t.j, req: req,
@@ -87,8 +84,8 @@ func (t *transaction) doing(req checked) *doing {
 	}
 }
 
-// undoing is what the steps back need of the transaction, and no more; boot is before the agent has been
-// started.
+// undoing returns what the steps back need of the transaction, and no more; boot means that the agent
+// has not been started yet.
 func (t *transaction) undoing(boot bool) *undoing {
 	return &undoing{
 		j: t.j, boot: boot,
@@ -115,17 +112,17 @@ func (t *transaction) undoing(boot bool) *undoing {
 	}
 }
 
-// watchOf describes the health watch of a version in dir: for as long as a person
-// said, else long enough to see it fail again and again.
+// watchOf describes the health watch of a version in dir. It lasts as long as a person said,
+// otherwise long enough to see the version fail again and again.
 func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
 	w := health.Watch{Dir: dir, Settings: spec.Settings}
 	w.Window = cmp.Or(w.Window, state.Duration(health.DefaultWindow(s.Unit)))
 	return w
 }
 
-// healthSpec is how the versions of this transaction are watched: what an open one needs
-// is in its record, whatever becomes of the file meanwhile. A person may only shorten a
-// window with it.
+// healthSpec returns how the versions of this transaction are watched. An open transaction has that
+// in its record, whatever happens to the file meanwhile. With the file, a person may only shorten a
+// window.
 func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil

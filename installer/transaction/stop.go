@@ -16,7 +16,7 @@ import (
 // How the agent is stopped, and when it is not.
 
 // notBeingStopped: a job of ours would take the place of a stop that somebody else asked for, and start the agent
-// again. Whatever is to become of the agent, it is known once it is down.
+// again. Once the agent is down, it is known what it is to be.
 func notBeingStopped(p *Preflight, ctx context.Context) error {
 	if !p.Sight.StopPending && p.Sight.ActiveState != "deactivating" {
 		return nil
@@ -28,7 +28,7 @@ func notBeingStopped(p *Preflight, ctx context.Context) error {
 		"(`systemctl status %[1]s`), then run the command again; the next run of the timer does so", p.t.m.Host.Paths.AgentUnit())
 }
 
-// hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody
+// hostStaysUp: a person may have stopped the agent, or the shutdown of the host just now. Then nobody
 // could say whether the new version is healthy.
 func hostStaysUp(p *Preflight, ctx context.Context) error {
 	stopping, err := p.t.agent.Stopping(ctx)
@@ -52,30 +52,29 @@ func stopEnds(p *Preflight, _ context.Context) error {
 		p.t.m.Host.Paths.AgentUnit(), limit, killAfter)
 }
 
-// drainsForLong reports whether systemd lets the agent take longer for its stop than anybody waits: nobody can take such
-// a stop back once it has begun.
+// drainsForLong reports whether systemd lets the agent take longer for its stop than any job is waited for: nobody can
+// take such a stop back once it has begun.
 func (s Sight) drainsForLong() bool { return s.StopTimeout > systemd.JobCap }
 
 // mustReadAgain reports whether systemd has to read its files before it stops the agent.
 //
-// An agent that was reloaded since it was started runs as a process that systemd
-// learned of from the PID file. If its parent, the process before, still lived at
-// that moment, systemd takes it for no child of its own, for good, and does not
-// wait for such a process to obey: it kills it at once (seen on systemd 252).
-// Reading its files again makes systemd look again. It must not be made to while
-// the parent lives, or when the process is dead, which it would then wait for in
-// vain: four times the unit's stop timeout, and there is no agent meanwhile. A
-// version that failed may die at any moment, so it is not given this time.
+// An agent that was reloaded since it was started runs as a process that systemd learned of from
+// the PID file. If its parent, the process before, still lived at that moment, systemd takes it for
+// no child of its own, for good, and does not wait for such a process to obey: it kills it at once
+// (seen on systemd 252). Reading its files again makes systemd look again. It must not do so while
+// the parent lives, or when the process is dead: it would then wait for the process in vain, four
+// times the unit's stop timeout, without an agent meanwhile. A version that failed may die at any
+// moment, so it is not given this time.
 func (s Sight) mustReadAgain(how manner) bool {
 	learned := s.PIDFile != "" || s.Type != "simple" && s.Type != "exec"
 	return how == inOrder && learned && s.Main.Parent == 1
 }
 
-// killAfter is how long a version that failed has for its stop if its unit does not limit that to what can be waited for.
-// systemd's own default is as long.
+// killAfter is how long a version that failed has for its stop if its unit does not limit that to a time that can be
+// waited for. systemd's own default is as long.
 const killAfter = 90 * time.Second
 
-// stopLimit is after which time of its stop the agent is killed by us; 0: systemd does so.
+// stopLimit returns after which time of its stop we kill the agent; 0 means that systemd does so.
 func (s Sight) stopLimit(how manner) time.Duration {
 	if how == atOnce && s.drainsForLong() {
 		return killAfter
@@ -98,10 +97,10 @@ func (a *realAgent) Stop(ctx context.Context, how manner) error {
 	})
 }
 
-// stop stops the agent that was seen, by what systemd is told for that.
+// stop stops the agent that was seen, with the calls to systemd that it is given.
 func (s Sight) stop(ctx context.Context, how manner, readAgain, stopUnit func(context.Context) error) error {
 	if s.unknown() || s.unloadable() {
-		return nil // systemd refuses to stop what it does not know
+		return nil // systemd refuses to stop an unknown unit
 	}
 	if s.mustReadAgain(how) {
 		if err := readAgain(ctx); err != nil {
@@ -112,8 +111,8 @@ func (s Sight) stop(ctx context.Context, how manner, readAgain, stopUnit func(co
 }
 
 // noting is the agent with a note of each stop in /run: which run of it was ended, how its unit was enabled, and which units go
-// down with it. Where somebody removes the journal and the backup is believed no more, nothing else tells a stop of a
-// transaction's from an administrator's.
+// down with it. If somebody removes the journal and the backup is believed no more, nothing else distinguishes a transaction's
+// stop from an administrator's.
 type noting struct {
 	Agent
 	m *Machine
@@ -125,8 +124,8 @@ func (n noting) Stop(ctx context.Context, how manner) error {
 	return n.Agent.Stop(ctx, how)
 }
 
-// recordStop writes the note of a stop that is about to begin, for a stop goes on without whoever asked for it. A note that cannot be
-// written stops nothing: the journal is what an undoing goes by.
+// recordStop writes the note of a stop that is about to begin, for a stop goes on even if its caller ends. A note that cannot be
+// written stops nothing: an undoing goes by the journal.
 func recordStop(ctx context.Context, m *Machine, agent Agent) {
 	note := m.Host.Paths.Stopped()
 	if sight, err := agent.Look(ctx); note != "" && err == nil && sight.started() && sight.InvocationID != "" {
@@ -146,9 +145,9 @@ func closeStop(ctx context.Context, m *Machine, agent Agent) error {
 	return forgetStop(m.Host.Paths.Stopped())
 }
 
-// What the notes in /run tell of a stop of ours.
+// The notes in /run about a stop of ours.
 
-// readStop reads the note of a stop: which run of the agent was ended, and how its unit was enabled. Without a note no run was.
+// readStop reads the note of a stop: which run of the agent was ended, and how its unit was enabled. Without a note, both are empty.
 func readStop(note string) (ended, enabled string, err error) {
 	if host.Absent(note) {
 		return "", "", nil
@@ -161,23 +160,22 @@ func readStop(note string) (ended, enabled string, err error) {
 	return ended, enabled, err
 }
 
-// isStopOfOurs reports whether an agent is down by the stop of which there is a note: it was not started since.
+// isStopOfOurs reports whether an agent is down by the stop in the note: it was not started since.
 func isStopOfOurs(m *Machine, sight Sight) bool {
 	ended, _, err := readStop(m.Host.Paths.Stopped())
 	return err == nil && ended != "" && ended == sight.InvocationID && !sight.started()
 }
 
-// IsClosed reports whether nothing tells of something to recover: no journal, and no note.
+// IsClosed reports whether there is nothing to recover: no journal, and no note.
 func IsClosed(p state.Paths) bool { return host.Absent(p.Journal()) && nothingStopped(p) }
 
-// nothingStopped reports whether no note tells of a stop, nor of units that went down with the agent.
+// nothingStopped reports whether there is no note of a stop, nor of units that went down with the agent.
 func nothingStopped(p state.Paths) bool {
 	return p.Stopped() == "" || host.Absent(p.Stopped()) && host.Absent(p.WentDown())
 }
 
-// losesData reports whether the agent's data go with each stop: then there is nothing to be backed
-// up or restored, and the agent begins with no data after each start as it does without a
-// change.
+// losesData reports whether the agent's data go with each stop: then there is nothing to back up or
+// to restore, and the agent begins with no data after each start, as it does without a change.
 func losesData(sight Sight, database string) bool {
 	return sight.Ties.LosesOnStop(database)
 }

@@ -20,12 +20,12 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// removeAgain is how long the timer leaves alone a package whose own scripts, or
-// what depends on it, keep it on the host.
+// removeAgain is how long the timer leaves a package alone if its own scripts, or packages that
+// depend on it, keep it on the host.
 const removeAgain = 24 * time.Hour
 
-// AgentPackages lists the packages to take over. Not to know is no reason to leave
-// a host on an old version. Only the usual folders can be a package's.
+// AgentPackages lists the packages to take over. If they are not known, that does not keep a host
+// on an old version. Only the usual folders can be a package's.
 func (m *Machine) AgentPackages(ctx context.Context) []state.Package {
 	if !m.Host.Usual() {
 		return nil
@@ -41,10 +41,9 @@ func (m *Machine) AgentPackages(ctx context.Context) []state.Package {
 
 func (t *transaction) packages() takingOver { return takingOver{t} }
 
-// takeOver removes the packages of an open transaction whose version is proven.
-// The agent is not stopped for it, and needs nothing of theirs any more. What
-// cannot be removed now is returned: a later run tries again, and the version
-// counts all the same.
+// takeOver removes the packages of an open transaction whose version is proven. The agent is not
+// stopped for it, and needs nothing of theirs any more. takeOver returns the packages that cannot
+// be removed now: a later run tries again, and the version counts all the same.
 func (o takingOver) takeOver(ctx context.Context, known []state.PackageLeft) (left []state.PackageLeft, err error) {
 	if len(o.t.j.Packages.Found) == 0 {
 		return known, nil
@@ -106,7 +105,7 @@ func (o takingOver) purge(ctx context.Context, p ospackage.Package) error {
 	return err
 }
 
-// fence keeps from a removal what is the updater's now.
+// fence keeps a removal from what is the updater's now.
 func (o takingOver) fence() ospackage.Fence {
 	return ospackage.Fence{
 		Empty: []string{o.t.m.Host.Paths.LinkDir, o.t.m.Host.Paths.UnitDir, layout.ConfigDir},
@@ -128,8 +127,8 @@ func leftBehind(p state.Package, err error, known []state.PackageLeft, now time.
 	return l
 }
 
-// saveFromPackages writes down, before the first of them is touched, what is needed to
-// end whole wherever that is cut off.
+// saveFromPackages records, before the first package is touched, what is needed to finish the
+// removal after a cut.
 func (o takingOver) saveFromPackages(ctx context.Context) error {
 	var own []string
 	for _, p := range o.t.j.Packages.Found {
@@ -155,8 +154,8 @@ func (o takingOver) saveFromPackages(ctx context.Context) error {
 	return o.t.j.journalPackages(own, kept, unit, o.keepPackageVersion(ctx))
 }
 
-// linksTo returns the links in a folder that lead to files of a package: its own script
-// made them, so that no database of packages knows them.
+// linksTo returns the links in a folder that lead to files of a package: the package's script made
+// them, so no database of packages knows them.
 func linksTo(files []string, dir string) (links []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -195,7 +194,7 @@ func (o takingOver) removeOwn() error {
 	return nil
 }
 
-// keepPackages adds to what uninstall knows of the host as it was before.
+// keepPackages adds the packages to the record of the host as it was before, which uninstall reads.
 func (o takingOver) keepPackages() error {
 	if !o.t.j.Packages.Noted || !o.t.m.Host.HasOriginals() {
 		return nil
@@ -208,10 +207,9 @@ func (o takingOver) keepPackages() error {
 	return o.t.m.Host.WriteOriginals(b)
 }
 
-// TakeOver removes packages that are here beside an active version: those that
-// could not be removed at their time, or that came since (enable step 3). It is a
-// transaction that begins with the version proven. With replace, another updater that
-// came since goes, too.
+// TakeOver removes packages that are here beside an active version: packages that could not be
+// removed at their time, or that came since (enable step 3). It is a transaction that begins with
+// the version proven. With replace, another updater that came since goes, too.
 func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state.Package, replace bool) error {
 	if replace = replace && m.Host.OthersHere(); len(packages) == 0 && !replace {
 		return nil
@@ -256,7 +254,7 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	return t.finish(context.WithoutCancel(ctx))
 }
 
-// TakeOverLeft tries again what could not be removed at its time.
+// TakeOverLeft tries again to remove the packages that could not be removed at their time.
 func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 	due := func(l state.PackageLeft) bool {
 		wait := l.NextAttempt.Sub(m.Now())

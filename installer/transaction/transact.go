@@ -39,7 +39,7 @@ func (m *Machine) transact(ctx context.Context, r Request) error {
 	return (&advancing{t, req}).run(ctx)
 }
 
-// run does it all: prepare, the steps, commit; or, from the journal on, undo.
+// run does it all: prepare, the steps, commit; or, once there is a journal, undo.
 func (t *advancing) run(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return t.recordRefused(err)
@@ -55,8 +55,8 @@ func (t *advancing) run(ctx context.Context) error {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is healthy, but could not be committed: %w; "+
 			"the next run tries again, see `teleport-update status`", t.req.To, err)}
 	case errors.Is(err, health.ErrHostStopping):
-		// Says nothing about the version. The journal stays; the next boot
-		// puts the old version back before the agent starts.
+		// This says nothing about the version. The journal stays; the next boot puts the old version back
+		// before the agent starts.
 		t.t.m.Host.Log.Warn("the host is shutting down in the middle of the transaction; it is undone at the next boot",
 			"version", t.req.To.String())
 		return errNeedsBoot
@@ -64,8 +64,8 @@ func (t *advancing) run(ctx context.Context) error {
 	return t.abandon(ctx, err)
 }
 
-// forward takes the steps and commits. An error means undo, unless isProven
-// says that the version is.
+// forward takes the steps and commits. An error means undo, unless isProven says that the version
+// is proven.
 func (t *advancing) forward(ctx context.Context) (isProven bool, err error) {
 	d := t.t.doing(t.req)
 	for _, s := range steps() {
@@ -83,7 +83,7 @@ func (t *advancing) forward(ctx context.Context) (isProven bool, err error) {
 	return isProven, t.t.finish(context.WithoutCancel(ctx))
 }
 
-// addDuration adds what a step took to what the history tells of a transaction: the agent is down
+// addDuration adds the time that a step took to the durations in the history: the agent is down
 // from its stop to the watch, which begins with its start.
 func (t *advancing) addDuration(s step, d time.Duration) {
 	part := "downtime"
@@ -96,7 +96,7 @@ func (t *advancing) addDuration(s step, d time.Duration) {
 	t.t.took[part] += d
 }
 
-// transaction is an open one. Its owner holds the update lock.
+// transaction is an open transaction. Its owner holds the update lock.
 type transaction struct {
 	m     *Machine
 	agent Agent
@@ -109,17 +109,17 @@ type transaction struct {
 	letOthers func()
 }
 
-// letGo gives back what a transaction holds, whatever became of it.
+// letGo gives back what a transaction holds, however it ended.
 func (t *transaction) letGo() {
 	t.releaseOthers()
 	t.closeDatabase()
 	t.agent.Close()
 }
 
-// config reads the configuration while the transaction is open, for what is to be
-// written there: no agent may wait for a file that people edit. One that is lost
-// is as the transaction found it. Where it cannot be read it is never overwritten, a
-// person is needed, and the phase says what becomes of what was changed before.
+// config reads the configuration while the transaction is open, in order to write it: no agent may
+// wait for a file that people edit. A lost file counts as the transaction found it. A file that
+// cannot be read is never overwritten. Then a person is needed, and the phase says what happens to
+// earlier changes.
 func (t *transaction) config() (c state.Config, lost bool, err error) {
 	c, lost, err = t.m.Host.Paths.LoadConfigOr(t.j.Config)
 	if err != nil {
@@ -132,8 +132,8 @@ func (t *transaction) config() (c state.Config, lost bool, err error) {
 	return c, lost, nil
 }
 
-// found is the configuration as the transaction found it. A journal of an older
-// program does not have it, and then it is the one of today.
+// found returns the configuration as the transaction found it. The journal of an older program does
+// not have it; then found returns today's.
 func (t *transaction) found() (state.Config, error) {
 	if t.j.Config == "" {
 		c, _, err := t.config()
@@ -144,8 +144,8 @@ func (t *transaction) found() (state.Config, error) {
 
 const lostConfig = "updates.yaml was missing or empty and is written again from what the transaction began with"
 
-// describeAside has status say of the last transaction that the configuration was lost and
-// written again, and name what is kept aside.
+// describeAside adds to the last outcome, for status, that the configuration was lost and written
+// again, and which files are kept aside.
 func (t *transaction) describeAside(last *state.LastUpdate, lost bool) {
 	if last == nil {
 		return
@@ -175,19 +175,19 @@ func (t *transaction) releaseOthers() {
 	}
 }
 
-// keptAside is what is there of what was moved out of the way.
+// keptAside returns the files that were moved out of the way and are still there.
 func (t *transaction) keptAside() []string {
 	return slices.DeleteFunc(slices.Clone(t.j.Aside), func(name string) bool { return !host.Exists(name) })
 }
 
-// leftOpen is what becomes of a transaction when systemd cannot be asked any more: nobody
-// knows what the agent does, and nothing is done about it before it is known.
+// leftOpen leaves a transaction open when systemd cannot be asked any more: nobody knows what the
+// agent does, and nothing is done about it before that is known.
 func (t *transaction) leftOpen(why error) error {
 	return &failure.NeedsPersonError{Err: fmt.Errorf("the transaction to %s is left open, as it is: %w; the next run goes on with it", t.j.To,
 		why)}
 }
 
-// durations are those that are long enough to tell.
+// durations returns the durations that are long enough to record.
 func (t *transaction) durations() map[string]state.Duration {
 	all := map[string]state.Duration{}
 	for part, d := range t.took {
@@ -198,8 +198,8 @@ func (t *transaction) durations() map[string]state.Duration {
 	return all
 }
 
-// prepare asks all that can stand in the way, changes nothing but the updater's own units, and opens
-// the journal.
+// prepare asks all checks that can refuse the transaction, changes nothing but the updater's own
+// units, and opens the journal.
 func (t *advancing) prepare(ctx context.Context) error {
 	p, err := t.t.preflight(ctx)
 	if err != nil {
@@ -249,7 +249,7 @@ func (t *advancing) prepare(ctx context.Context) error {
 	return err
 }
 
-// plan is the journal of the transaction, but for what becomes of the updater's own units.
+// plan returns the journal of the transaction, except for its part about the updater's own units.
 func (t *advancing) plan(ctx context.Context, p *Preflight) (*state.Journal, error) {
 	unit, err := host.ReadUnit(t.t.m.Host.Paths.Unit())
 	if err != nil {
@@ -282,11 +282,11 @@ func (t *advancing) plan(ctx context.Context, p *Preflight) (*state.Journal, err
 	return j, nil
 }
 
-// awaitMounts has the recovery at boot wait for the file system that the agent's
-// database is on, where that may be mounted late. It is a help and no guard: the
-// recovery looks for itself, see awaits.
+// awaitMounts makes the recovery at boot wait for the file system that the agent's database is on,
+// if that may be mounted late. It is a help and no guard: the recovery looks for itself, see
+// awaits.
 func (t *advancing) awaitMounts(d state.Database) {
-	// The unit itself waits for what the data folder is on.
+	// The unit itself waits for the file system of the data folder.
 	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.t.m.Host.Paths.DataDir) {
 		return
 	}
@@ -307,9 +307,9 @@ func (m *Machine) Do(ctx context.Context, o Order) error {
 	return m.transact(ctx, *o.Transaction)
 }
 
-// DoTransient carries an order out in a transient unit of its own where systemd
-// runs, since the operator's shell may be a child of the very agent that is about
-// to be stopped; in this process elsewhere.
+// DoTransient carries an order out in a transient unit of its own if systemd runs, since the
+// operator's shell may be a child of the very agent that is about to be stopped. Without systemd it
+// uses this process.
 func (m *Machine) DoTransient(ctx context.Context, o Order, description string) error {
 	agent, err := m.Agent(ctx)
 	if err != nil {

@@ -11,19 +11,18 @@ import (
 	"teleport-update/systemd"
 )
 
-// ExitError is the exit code of a transaction, or of its recovery, that ran, and
-// explained itself, in a unit of its own.
+// ExitError is the exit code of a transaction, or of its recovery, that ran in a unit of its own
+// and explained itself.
 type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string {
 	return fmt.Sprintf("the transaction ended with exit code %d", e.Code)
 }
 
-// recoverTransient closes an open transaction from a unit of its own where this
-// process could not: one that runs in a shell which the agent serves is in the
-// agent's control group. To undo a transaction is to stop the agent, and then systemd
-// would wait for us, who wait for systemd, kill us in the end, and nobody would
-// start the agent before the timer's next run.
+// recoverTransient closes an open transaction from a unit of its own if this process cannot: a
+// process in a shell that the agent serves is in the agent's control group. To undo a transaction
+// is to stop the agent. Then systemd would wait for us, who wait for systemd, kill us in the end,
+// and nobody would start the agent before the timer's next run.
 //
 // The caller must not hold the update lock, and still has to look whether there
 // is a journal: everywhere else this does nothing.
@@ -47,14 +46,14 @@ func (m *Machine) removeEnded(ctx context.Context) {
 	}
 	agent, err := m.Connect(ctx)
 	if err != nil {
-		return // whoever needs systemd says so
+		return // a caller that needs systemd reports that
 	}
 	defer agent.Close()
 	agent.RemoveEnded(ctx)
 }
 
-// runTransient runs a command of this program in a transient unit and follows it;
-// ran is false where there are none.
+// runTransient runs a command of this program in a transient unit and follows it; ran is false if
+// there are no units.
 func (m *Machine) runTransient(ctx context.Context, agent runner, description string, stdin *os.File, command string) (ran bool,
 	err error) {
 	code, ran, err := agent.RunTransient(ctx, systemd.Transient{
@@ -87,9 +86,8 @@ func (m *Machine) runTransient(ctx context.Context, agent runner, description st
 	return ran, nil
 }
 
-// handedOn is the environment of the unit of its own: whether the timer started
-// all this, whether its stderr, which is ours, is read by the journal already, and what
-// the terminal can show.
+// handedOn returns the environment of that unit: whether the timer started all this, whether the
+// journal reads its stderr, which is ours, already, and what the terminal can show.
 func (m *Machine) handedOn() []string {
 	var env []string
 	if m.Scheduled {

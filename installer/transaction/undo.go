@@ -15,7 +15,7 @@ import (
 	"teleport-update/versions"
 )
 
-// stepsBack are how the steps are undone, by their names.
+// stepsBack returns the functions that undo the steps, by the names of the steps.
 func stepsBack() map[string]func(*undoing, context.Context) error {
 	return map[string]func(*undoing, context.Context) error{
 		"stop": (*undoing).bringBack, "backup": (*undoing).restoreDatabase, "links": (*undoing).revertLinks, "unit": (*undoing).restoreUnit,
@@ -23,8 +23,8 @@ func stepsBack() map[string]func(*undoing, context.Context) error {
 	}
 }
 
-// undoSteps is the one door back, on a host that is up and at boot. Whatever fails, each
-// step is tried, and the agent comes last.
+// undoSteps is the one door back, on a host that is up and at boot. It tries each step, even if
+// others fail, and the agent comes last.
 func (u *undoing) undoSteps(ctx context.Context) error {
 	if u.j.Phase != restored {
 		u.err = u.enterRollingBack()
@@ -48,9 +48,8 @@ func (u *undoing) undoSteps(ctx context.Context) error {
 
 func (u *undoing) undo(ctx context.Context, s step) error { return stepsBack()[s.name](u, ctx) }
 
-// due reports whether a step is to be undone: each where nothing was restored yet
-// and the journal can say that something is; at the end, and in every way out, the
-// agent.
+// due reports whether a step is to be undone: every step as long as nothing was restored, which the
+// journal says; at the end, and in every way out, the agent.
 func (u *undoing) due(s step) bool {
 	if s.back == "" || u.boot && s.live {
 		return false
@@ -58,9 +57,9 @@ func (u *undoing) due(s step) bool {
 	return u.j.Phase == rollingBack || s.name == steps()[0].name
 }
 
-// enterRollingBack does without the write where the disk has no room for it, or
-// is broken, as long as the journal there says begun. That means the same, and
-// links and unit may still have room to go back.
+// enterRollingBack goes on without the write if the disk has no room for it, or is broken, as long
+// as the journal there says begun. That means the same, and links and unit may still have room to
+// go back.
 func (u *undoing) enterRollingBack() error {
 	err := u.j.enter(rollingBack)
 	if err == nil {
@@ -74,17 +73,17 @@ func (u *undoing) enterRollingBack() error {
 	return nil
 }
 
-// undoing is a transaction on its way back. It has the record, and doors to the host, to the agent and
-// to its database, each as wide as the steps back need it; nothing of the way forward.
+// undoing is a transaction on its way back. It has the record, and interfaces to the host, to the
+// agent and to its database, each as wide as the steps back need it; nothing of the way forward.
 type undoing struct {
 	j    *openJournal
 	boot bool  // files only: the agent has not been started yet
 	err  error // all that failed
-	// kept: the database could not go back, so the new version stays whole.
+	// kept means that the database could not go back, so the new version stays whole.
 	kept bool
-	// later: whether all is back is for the next run to see.
+	// later means that the next run checks whether all is back.
 	later bool
-	// untouched: the process of before served on when this began, and was left alone.
+	// untouched means that the previous process served on when this began, and was left alone.
 	untouched bool
 
 	agent   agentBack
@@ -96,21 +95,21 @@ type undoing struct {
 	report  clusterReport
 	config  foundConfig
 	held    databaseBack
-	// database opens the agent's database for a restore, moved one that is moved aside or back.
+	// database opens the agent's database for a restore, moved for a move aside or back.
 	database func(context.Context) (restoredDatabase, error)
 	moved    func(context.Context) (movedDatabase, error)
-	// journalRemovedData writes down that a command of the agent's unit removed the data.
+	// journalRemovedData records that a command of the agent's unit removed the data.
 	journalRemovedData func(context.Context) error
 	// refetch puts the version before on disk again.
 	refetch  func(context.Context, state.Config, state.Tree) error
-	patience time.Duration // with who uses the database while the agent runs
+	patience time.Duration // with users of the database while the agent runs
 	now      func() time.Time
 	log      *slog.Logger
 	unit     string // of the agent
 	original string // the folder of what was here before the updater
 }
 
-// agentBack is the agent to an undoing.
+// agentBack is the agent as an undoing uses it.
 type agentBack interface {
 	Look(ctx context.Context) (Sight, error)
 	Stop(ctx context.Context, how manner) error
@@ -123,13 +122,13 @@ type otherUnits interface {
 	ActiveOf(ctx context.Context, units []string) ([]string, error)
 }
 
-// reloads have systemd read its files, now or once it can be reached.
+// reloads make systemd read its files, now or once it can be reached.
 type reloads interface {
 	reloadSystemd(ctx context.Context) error
 	settleReload(ctx context.Context) error
 }
 
-// placeBack is what stands on the host, to an undoing. What goes back does so by the record alone, with
+// placeBack is the host as an undoing uses it. Links and unit go back by the record alone, with
 // functions of host; these are for a version that stays.
 type placeBack interface {
 	Place(tree versions.Tree, links []state.LinkChange) error
@@ -166,7 +165,7 @@ type databaseBack interface {
 	canStartOn(ctx context.Context, restores bool) error
 }
 
-// restoredDatabase is the agent's database, in which a backup is restored.
+// restoredDatabase is the agent's database as an undoing restores it.
 type restoredDatabase interface {
 	SameSchema(ctx context.Context, dir string) (same bool, err error)
 	CanRestore(dir string, except []int) error
@@ -182,9 +181,8 @@ type movedDatabase interface {
 	PutBack(name string) error
 }
 
-// stopAgent stops the agent for what is to be put back; at boot none was started yet. An
-// undoing that was begun before may have brought the old version back already, which goes
-// on then.
+// stopAgent stops the agent, so that files can be put back; at boot no agent was started yet. An
+// undoing that was begun before may have brought the old version back already: then it goes on.
 func (u *undoing) stopAgent(ctx context.Context) error {
 	if u.boot {
 		return nil
@@ -205,14 +203,13 @@ func (u *undoing) stopAgent(ctx context.Context) error {
 		err = u.agent.Stop(ctx, atOnce)
 	}
 	if err != nil {
-		u.kept = true // for the database cannot go back under it
+		u.kept = true // the database cannot go back under it
 		return fmt.Errorf("stop the agent: %w", err)
 	}
 	return nil
 }
 
-// needNotGoBack reports whether the old version can go on with the database that is
-// there.
+// needNotGoBack reports whether the old version can go on with the present database.
 func (u *undoing) needNotGoBack(ctx context.Context) bool {
 	same, err := u.sameSchema(ctx)
 	return err == nil && same && !u.exchanged()
@@ -230,16 +227,15 @@ func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
 	return same, err
 }
 
-// exchanged reports whether the database may be that of the version that failed, and
-// not the old one's with what was done to it: then it has to go back even where the
-// old version could read it.
+// exchanged reports whether the database may be the failed version's own, and not the old version's
+// with changes: then it has to go back even if the old version could read it.
 func (u *undoing) exchanged() bool {
 	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
 }
 
-// journalIfStarted notes that an agent which was stopped, when the transaction began or by a
-// person in the middle of the watch, has been started since: by then that is what
-// is wanted, and no stop of ours may be the last word.
+// journalIfStarted notes that an agent was started that had been stopped, when the transaction
+// began or by a person in the middle of the watch: by then it is wanted, and no stop of ours may be
+// the last word.
 func (u *undoing) journalIfStarted(s Sight) error {
 	if u.j.Agent.State != state.AgentStopped || !s.started() {
 		return nil

@@ -12,12 +12,11 @@ import (
 	"teleport-update/internal/failure"
 )
 
-// errTooSoon says that something can be told once the agent has been started.
+// errTooSoon means that something can be found out only once the agent has been started.
 var errTooSoon = errors.New("this cannot be told before the agent has started")
 
-// checkDatabase looks, before anything is moved, whether the database can go back,
-// or need not: it is one pair with the agent's link and its unit. If neither, the
-// new version stays whole.
+// checkDatabase checks, before anything is moved, whether the database can go back, or need not: it
+// is one pair with the agent's link and its unit. If neither is so, the new version stays whole.
 func (u *undoing) checkDatabase(ctx context.Context) error {
 	if u.kept {
 		return nil
@@ -43,8 +42,8 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	return u.j.setInTheWay("")
 }
 
-// awaits says what is to go back and is not there as yet: the file system of the database
-// may be mounted late, and a program that somebody took away cannot be fetched at boot.
+// awaits returns an error for a part that is to go back and is not there yet: the file system of the
+// database may be mounted late, and a program that somebody took away cannot be fetched at boot.
 func (u *undoing) awaits(ctx context.Context) error {
 	if u.j.From != nil && u.j.reached("reload") && !startable(*u.j.From) {
 		return fmt.Errorf("there is no program to execute in %s", u.j.From.ProgramsDir())
@@ -56,8 +55,8 @@ func (u *undoing) awaits(ctx context.Context) error {
 	return err
 }
 
-// keepPair sees, before the agent starts, that it does not meet the database of the new
-// version as the old one: an undoing that was cut off may have put back the links alone.
+// keepPair makes sure, before the agent starts, that the old version does not start on the new
+// version's database: an undoing that was cut off may have put back the links alone.
 func (u *undoing) keepPair(ctx context.Context) error {
 	if !u.j.reached("reload") || !host.AgentLinkIsBack(u.j.Links) {
 		return nil
@@ -91,7 +90,7 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 		}
 	}
 	if u.untouched && u.oldIsUntouched(ctx) {
-		// Links and unit are back: what is started from now on is the old version.
+		// Links and unit are back: any start from now on starts the old version.
 		u.log.Info("the version before has served all the time, and goes on with its database")
 		return u.j.setOldServes(true)
 	}
@@ -113,8 +112,8 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	return nil
 }
 
-// putAsideBack gives the version before its database back, damaged as it was: the one in
-// its place is of the version that failed.
+// putAsideBack gives the version before its database back, damaged as it was: the one in its place
+// belongs to the version that failed.
 func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 	if err := u.stopAgent(ctx); err != nil {
 		return err
@@ -126,10 +125,10 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 	return db.PutBack(name)
 }
 
-// moveFirstAside moves a database aside that is there now and was not when the transaction
-// began: the version that failed may have made it, and the one before then cannot start.
-// It reports whether there was one. An old process that never stopped serving goes on, and
-// keeps one that it has open.
+// moveFirstAside moves a database aside that is there now and was not when the transaction began:
+// the version that failed may have made it, and the version before cannot start then. It reports
+// whether there was one. An old process that never stopped serving goes on, and keeps a database
+// that it has open.
 func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	if !u.j.Database.Absent || !u.j.reached("reload") {
 		return false, nil
@@ -165,8 +164,8 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// stopAndRestore restores while the agent is down. Somebody may start it in between,
-// or have started it since it was stopped first.
+// stopAndRestore restores while the agent is down. Somebody may start it in between, or may have
+// started it since its first stop.
 func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 	for range 3 {
 		if err := u.stopAgent(ctx); err != nil {
@@ -194,17 +193,17 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 	return wrap(err, "restore the database from %s: %w", u.j.Database.Dir)
 }
 
-// changedMeanwhile reports whether the database has to be restored although the
-// transaction was not noted as made. The links are the new version's before that, and
-// whoever restarts the agent meanwhile starts it. They are the old one's again when
-// this is asked. An agent that is found running the new version is stopped first,
-// so that what it does to the database is over when that is looked at.
+// changedMeanwhile reports whether the database has to be restored although the transaction was not
+// noted as made. The links are the new version's before that, and a restart of the agent meanwhile
+// starts it. The links are the old version's again when this is called. An agent that is found
+// running the new version is stopped first, so that it has done all that it does to the database
+// when that is looked at.
 func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	sight, err := u.agent.Look(ctx)
 	switch runs := sight.runsFrom(u.j.To.ProgramsDir()); {
 	case err == nil && sight.State == state.AgentUnknown:
 		return false, nil
-	case u.boot: // nothing runs yet, and files tell
+	case u.boot: // nothing runs yet, and files show it
 	case err != nil:
 		return false, err
 	case runs:
@@ -229,8 +228,8 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// nameStarters adds to an error who has started the agent since it was stopped, if systemd did so
-// for another unit.
+// nameStarters adds to an error which unit has started the agent since it was stopped, if systemd
+// did so for another unit.
 func (u *undoing) nameStarters(ctx context.Context, err error) error {
 	sight, lookErr := u.agent.Look(ctx)
 	if lookErr != nil || sight.MainPID == 0 {

@@ -13,7 +13,7 @@ import (
 	"teleport-update/installer/state"
 )
 
-// restoreUnit puts the unit back, and has systemd read it.
+// restoreUnit puts the unit back, and makes systemd read it.
 func (u *undoing) restoreUnit(ctx context.Context) error {
 	if u.kept {
 		return nil
@@ -26,9 +26,9 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 	return errors.Join(wrap(err, "put the agent's unit back: %w"), u.reloads.reloadSystemd(ctx))
 }
 
-// restoreReport has the agent report to its cluster what it did before: nothing, if the
-// configuration said so, or if what has it report came with this transaction. What the agent does
-// not report is no reason to leave the old version waiting.
+// restoreReport makes the agent report to its cluster what it did before: nothing, if the
+// configuration said so, or if the files for the report came with this transaction. A failure to
+// report does not keep the old version waiting.
 func (u *undoing) restoreReport() {
 	c, err := u.config.found()
 	switch {
@@ -43,8 +43,8 @@ func (u *undoing) restoreReport() {
 	warn(u.log, err, "the agent may not report its updates to its cluster as it did before")
 }
 
-// revertLinks puts the links back. Where the agent's own cannot go back, the whole
-// of the new version stays.
+// revertLinks puts the links back. If the agent's own link cannot go back, the whole of the new
+// version stays.
 func (u *undoing) revertLinks(ctx context.Context) error {
 	if u.kept {
 		return nil
@@ -60,14 +60,14 @@ func (u *undoing) putLinksBack() error {
 	begun := host.Begun(u.j.Links, u.original)
 	wasThere := func(c state.LinkChange) bool { return c.Before != state.Before{} }
 	err := u.way.setAsideForLinks(begun, wasThere)
-	// What stands under a name that nothing had before is not in the way.
+	// A file under a name that nothing had before is not in the way.
 	foreign := host.Foreign(begun)
 	begun = slices.DeleteFunc(begun, func(c state.LinkChange) bool { return !wasThere(c) && slices.Contains(foreign, c.Path) })
 	return wrap(errors.Join(err, host.RevertLinks(begun, u.original)), "put the links back: %w")
 }
 
-// seeFilesBack puts links and unit back once more, where others changed them since: the
-// database is the old version's by now, and what runs on it must be.
+// seeFilesBack puts links and unit back once more if others changed them since: the database is the
+// old version's by now, so the old version has to run on it.
 func (u *undoing) seeFilesBack(ctx context.Context) error {
 	now, err := host.ReadUnit(u.j.Unit.Path)
 	if err == nil && host.SameUnit(now, u.j.Unit) && host.AgentLinkIsBack(u.j.Links) {
@@ -76,9 +76,9 @@ func (u *undoing) seeFilesBack(ctx context.Context) error {
 	return errors.Join(u.putLinksBack(), u.restoreUnit(ctx))
 }
 
-// placeNew is where the pair of program and database cannot go back: the new version
-// gets its unit and its links again, and runs on its own database until the next
-// run. A host never runs a version on a database of another.
+// placeNew is for a pair of program and database that cannot go back: the new version gets its unit
+// and its links again, and runs on its own database until the next run. A host never runs a version
+// on another version's database.
 func (u *undoing) placeNew(ctx context.Context) error {
 	tree, ok, err := u.trees.Lookup(u.j.To.Release)
 	if err == nil && !ok {
@@ -95,19 +95,19 @@ func (u *undoing) placeNew(ctx context.Context) error {
 	return u.reloads.reloadSystemd(ctx)
 }
 
-// keepNew is placeNew by an undoing, which moves nothing else from then on.
+// keepNew is placeNew for an undoing, which moves nothing else from then on.
 func (u *undoing) keepNew(ctx context.Context) error {
 	u.kept = true
 	return u.placeNew(ctx)
 }
 
-// cannotGoBack leaves the new version whole, and has the record say why.
+// cannotGoBack leaves the new version whole, and records why.
 func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
 	return errors.Join(err, u.j.journalInTheWay(err.Error()), u.keepNew(ctx))
 }
 
-// fetchLimit is how long the release of the version before may take to come again. The
-// agent may be down meanwhile.
+// fetchLimit is how long another fetch of the version before may take. The agent may be down
+// meanwhile.
 const fetchLimit = 10 * time.Minute
 
 // startable reports whether the program of a tree is there and may be executed.
@@ -116,8 +116,8 @@ func startable(t state.Tree) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// seeOldThere sees, before anything depends on it, that the version before can be started.
-// Where somebody took its program away, or the right to execute it, it is fetched again.
+// seeOldThere makes sure, before anything depends on it, that the version before can be started. If
+// somebody took its program away, or the right to execute it, it is fetched again.
 func (u *undoing) seeOldThere(ctx context.Context) error {
 	if u.j.From == nil || startable(*u.j.From) {
 		return nil

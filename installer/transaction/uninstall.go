@@ -14,8 +14,8 @@ import (
 	"teleport-update/versions"
 )
 
-// uninstall takes the updater off the host. The agent goes back to what the first
-// enable found, which may be none, or it stays, as plain files.
+// uninstall takes the updater off the host. The agent goes back to what the first enable found,
+// which may be none, or it stays as plain files.
 func (m *Machine) uninstall(ctx context.Context, u state.Uninstall) error {
 	c, unlock, err := m.Open(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if j.Config, err = c.Text(); err != nil {
 		return err
 	}
-	// The timer must not repair what is being taken away.
+	// The timer must not repair files that are being taken away.
 	c.Spec.Enabled = false
 	if err := c.Save(m.Host.Paths.Config()); err != nil {
 		return err
@@ -83,8 +83,8 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	return t.finishUninstall(ctx, c)
 }
 
-// CheckUninstall says what keeps the host from being what it is to be without the
-// updater, and what becomes of the agent's database. It changes nothing.
+// CheckUninstall says what keeps the host from its state without the updater, and what happens to
+// the agent's database. It changes nothing.
 func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall, seen Seen) (state.Database, error) {
 	keeps := state.Database{Plan: state.KeepDatabase}
 	switch {
@@ -132,7 +132,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	if t.isCalledOff() {
 		return t.callOff(ctx, c)
 	}
-	// Where it goes on after a cut, updates.yaml may have been lost meanwhile.
+	// If it goes on after a cut, updates.yaml may have been lost meanwhile.
 	if c.Spec.ActiveVersion != "" || t.j.Phase == uninstalling {
 		if err := t.goBack(ctx, c); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 		t.startDependents(ctx)
 	}
 	if !t.keepsAgent() {
-		// What came with the version of today, which may have come back until here.
+		// Remove files that came with today's version, which may have come back until here.
 		if err := host.RemovePlaced(t.m.Host); err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	return nil
 }
 
-// startOriginal makes the host run what the first enable found.
+// startOriginal makes the host run the agent that the first enable found.
 func (t *transaction) startOriginal(ctx context.Context) error {
 	if t.keepsAgent() {
 		return nil
@@ -195,7 +195,7 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 			return fmt.Errorf("stop the agent: %w", err)
 		}
 		return t.agent.Disable(ctx)
-	case t.asked().Proven: // what comes after it failed, and is no reason to restart the agent once more
+	case t.asked().Proven: // a later part failed, and is no reason to restart the agent once more
 		return nil
 	case sight.State.Wanted(), t.stoppedHere(ctx):
 		if err := t.proveOriginal(ctx, sight); err != nil {
@@ -225,8 +225,8 @@ func (t *transaction) uninstallAgain(ctx context.Context) error {
 	return nil
 }
 
-// releaseAtBoot sees that the agent finds what it is started from after an
-// uninstall was cut off; the rest of it is for the next run.
+// releaseAtBoot makes sure that the agent finds the files that it is started from after an
+// uninstall was cut off; the rest is for the next run.
 func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	t.m.Host.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
 	c, err := t.found()
@@ -246,7 +246,7 @@ func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	return err
 }
 
-// toKeep is the version whose agent stays on the host.
+// toKeep returns the version whose agent stays on the host.
 func (m *Machine) toKeep(c state.Config) (versions.Tree, error) {
 	tree, ok, err := m.Active(c)
 	if err == nil && !ok {
@@ -258,7 +258,7 @@ func (m *Machine) toKeep(c state.Config) (versions.Tree, error) {
 
 func (t *transaction) keepsAgent() bool { return t.asked().KeepAgent }
 
-// asked is the uninstall that goes on; a journal of an older program may not have it.
+// asked returns the uninstall that goes on; a journal of an older program may not have it.
 func (t *transaction) asked() state.Uninstall {
 	if t.j.Uninstall == nil {
 		return state.Uninstall{}
@@ -266,7 +266,7 @@ func (t *transaction) asked() state.Uninstall {
 	return *t.j.Uninstall
 }
 
-// releaseFiles makes links and unit what they are to be without the updater.
+// releaseFiles puts links and unit into their state without the updater.
 func (t *transaction) releaseFiles(ctx context.Context, c state.Config) error {
 	err := t.releaseAgent(ctx, c)
 	if err == nil {
@@ -289,7 +289,7 @@ func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
 	if err := host.LeavePlainFiles(t.m.Host.Paths.LinkDir, tree); err != nil {
 		return err
 	}
-	// The agent that stays needs them, and what is the updater's own is removed later.
+	// The agent that stays needs them, and the updater's own files are removed later.
 	kept, err := t.m.Host.OwnUnits().KeepCarried()
 	if kept != "" {
 		t.m.Host.Log.Info("what an administrator wrote into the agent's unit stays in force, in a drop-in that is theirs from now on",
