@@ -23,12 +23,12 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// AgentSettings is what the updater takes from the agent's own configuration
-// when it was not told otherwise (RFD 0169 §Runtime, §Details - Teleport API).
+// AgentSettings are the settings that the updater takes from the agent's own configuration if it
+// was given no others (RFD 0169 §Runtime, §Details - Teleport API).
 type AgentSettings struct {
-	// Proxy is teleport.proxy_server, with the port that the agent takes where it names
-	// none; else the host of teleport.auth_server or of the first of auth_servers, with
-	// its port unless that is the auth service's own.
+	// Proxy is teleport.proxy_server, with the agent's default port if it names no port; else the host
+	// of teleport.auth_server or of the first of auth_servers, with its port unless that is the auth
+	// service's own.
 	Proxy  string
 	ByAuth bool   // Proxy is the host of an auth server, and no proxy is named
 	Bare   string // Proxy as the configuration has it, perhaps without a port
@@ -43,7 +43,7 @@ type AgentSettings struct {
 }
 
 // NamesProxy reports whether the configuration names a proxy: by that name, or as an auth server at a port of
-// proxies, which is how agents of old join through one. Without a port, an auth server is at its own.
+// proxies, which is how old agents join through one. Without a port, an auth server is at its own.
 func (a AgentSettings) NamesProxy() bool {
 	if !a.ByAuth {
 		return true
@@ -52,12 +52,12 @@ func (a AgentSettings) NamesProxy() bool {
 	return err == nil && (port == webPort || port == strconv.Itoa(ProxyPort))
 }
 
-// agentFile is as much of the file as is read.
+// agentFile is the part of the file that is read.
 type agentFile struct {
 	Teleport struct {
 		ProxyServer  oneText   `yaml:"proxy_server"`
 		AuthServer   oneText   `yaml:"auth_server"`
-		AuthServers  yaml.Node `yaml:"auth_servers"` // of several forms in files of old
+		AuthServers  yaml.Node `yaml:"auth_servers"` // old files have several forms
 		UpgradeGroup oneText   `yaml:"upgrade_group"`
 		DataDir      oneText   `yaml:"data_dir"`
 	} `yaml:"teleport"`
@@ -65,8 +65,8 @@ type agentFile struct {
 	Proxy *service `yaml:"proxy_service"`
 }
 
-// service is a section of the file. Teleport takes one that is there for enabled, unless it
-// says that it is not.
+// service is a section of the file. Teleport takes a section for enabled unless it says that it is
+// not.
 type service struct {
 	Enabled oneText `yaml:"enabled"`
 }
@@ -93,8 +93,8 @@ func (f agentFile) servers() string {
 	return strings.Join(names, ", ")
 }
 
-// oneText is a text of the file. People write lists there, and the parser's own words for
-// that help nobody.
+// oneText is a text of the file. People write lists there, and the parser's own words for that help
+// nobody.
 type oneText string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -114,7 +114,7 @@ func (t *oneText) UnmarshalYAML(n *yaml.Node) error {
 	return err
 }
 
-// plainFile says what is wrong with the text of a file, where the parser has no words for it.
+// plainFile says what is wrong with the text of a file if the parser has no words for it.
 func plainFile(data []byte, err error) error {
 	data = plaintext.UTF8(data)
 	switch {
@@ -131,7 +131,7 @@ func plainFile(data []byte, err error) error {
 	return state.PlainYAML(err)
 }
 
-// ReadAgentSettings reads them. A file that is not there has none.
+// ReadAgentSettings reads the settings. A missing file has none.
 func ReadAgentSettings(path string) (AgentSettings, error) {
 	data, err := regular.Read(path, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,15 +178,15 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		DataDir: string(t.DataDir), Servers: file.servers(), NoAuth: file.Auth != nil && !file.Auth.runs()}, nil
 }
 
-// How many bytes of a setting are taken: the agent's user may have written the file, and its
-// words come into errors, the history and status.
+// Limits of settings, in bytes: the agent's user may have written the file, and its text comes into
+// errors, the history and status.
 const (
 	maxGroup   = 200
 	maxFolder  = 1024
 	maxAddress = 512
 )
 
-// plainWords refuses what is no name, path or address for a person to read.
+// plainWords refuses a text that is no name, path or address for a person to read.
 func plainWords(s string, limit int) error {
 	if len(s) > limit {
 		return fmt.Errorf("is longer than %d bytes: %q", limit, console.Excerpt(s, 40))
@@ -197,7 +197,7 @@ func plainWords(s string, limit int) error {
 	return nil
 }
 
-// scalars are the texts of a node, of whatever lists it is made.
+// scalars returns the texts of a node and of all lists in it.
 func scalars(n *yaml.Node) (all []string) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -217,8 +217,8 @@ const (
 	webPort   = "443" // of most proxies
 )
 
-// proxyOfAuth is where the proxy is asked for that an agent with the address of an auth
-// server may have: agents take the one for the other, for the proxy knows the way.
+// proxyOfAuth returns the address of the proxy that an agent with the address of an auth server may
+// have: agents take the one for the other, for the proxy knows the way.
 func proxyOfAuth(auth string) string {
 	if _, rest, ok := strings.Cut(auth, "://"); ok {
 		auth = rest
@@ -226,9 +226,9 @@ func proxyOfAuth(auth string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(auth, "/"), ":"+authPort)
 }
 
-// AgentDataDir is where the agent keeps its state: where its unit leads it, else where its
-// configuration says, else our data folder. When one of these cannot be read, nobody
-// knows, and a guess would take the agent's database for absent.
+// AgentDataDir returns the folder in which the agent keeps its state: the one that its unit leads
+// to, else the one in its configuration, else our data folder. If one of these cannot be read,
+// nobody knows, and a guess would take the agent's database for absent.
 func (h *Host) AgentDataDir() (string, error) {
 	p, err := h.AgentPlaces()
 	if err != nil {
@@ -237,7 +237,7 @@ func (h *Host) AgentDataDir() (string, error) {
 	return p.dataDir(h.Paths.DataDir)
 }
 
-// dataDir is where an agent keeps its state whose unit leads it to these places; usual counts where nothing says.
+// dataDir returns where an agent keeps its state if its unit leads it to these places; usual is the default.
 func (p Places) dataDir(usual string) (string, error) {
 	if p.DataDir != "" {
 		return p.DataDir, nil
@@ -253,17 +253,17 @@ func (p Places) dataDir(usual string) (string, error) {
 	return cmp.Or(agent.DataDir, usual), nil
 }
 
-// Database is the agent's database file.
+// Database returns the agent's database file.
 func (h *Host) Database() (string, error) {
 	dir, err := h.AgentDataDir()
 	return databaseIn(dir), err
 }
 
-// databaseIn is the database file in an agent's data folder.
+// databaseIn returns the database file in an agent's data folder.
 func databaseIn(dataDir string) string { return filepath.Join(dataDir, "proc", "sqlite.db") }
 
-// ResolveProxy fills in proxy and group: what was said now, else what
-// updates.yaml says, else the agent's own configuration, if nobody but root can change it.
+// ResolveProxy fills in a missing proxy and group: those in spec come from the command, else from
+// updates.yaml; missing ones come from the agent's own configuration, if nobody but root can change it.
 func (h *Host) ResolveProxy(spec *state.Spec) error {
 	if spec.Proxy != "" && spec.Group != "" {
 		return nil

@@ -35,8 +35,8 @@ func (a AgentUnit) readCommand() (systemd.ServiceCommand, error) {
 	return command, err
 }
 
-// StartedProgram is what the updater's unit of the agent starts: the link, unless somebody wrote
-// another program into the unit's file.
+// StartedProgram returns the program that the updater's unit of the agent starts: the link, unless
+// somebody wrote another program into the unit's file.
 func (a AgentUnit) StartedProgram() string {
 	link := filepath.Join(a.paths.LinkDir, AgentName)
 	command, err := systemd.ReadService(a.paths.AgentUnit(), []string{a.paths.UnitDir})
@@ -51,7 +51,7 @@ func (a AgentUnit) StartedProgram() string {
 }
 
 // CheckLoaded refuses a unit that leads the agent elsewhere, as systemd has loaded it, than its files
-// say: the files decide where the agent's database is.
+// do: the files decide where the agent's database is.
 func (a AgentUnit) CheckLoaded(u systemd.Unit) error {
 	loaded := ledTo(u.Command)
 	command, err := a.command()
@@ -75,8 +75,8 @@ func (a AgentUnit) CheckLoaded(u systemd.Unit) error {
 		To(fix, a.paths.AgentUnit()).Refused()
 }
 
-// dirs are the folders of units, the ones that rank first before the others. In a tree that is no host's, the folder of units
-// has one above it, as that of administrators has.
+// dirs returns the folders of units, the highest rank first. In a tree that is no host's, the folder of units has one above
+// it, as the administrators' folder has.
 func (a AgentUnit) dirs() []string {
 	if !a.read {
 		return []string{a.own.ConfigDir + ".control", a.paths.UnitDir}
@@ -84,14 +84,14 @@ func (a AgentUnit) dirs() []string {
 	return systemd.UnitPath()
 }
 
-// Outranking is the file that systemd takes for the agent's unit once it reads all units again, instead of the one that it has
-// loaded, and whether that is a mask; empty if it is the same.
+// Outranking returns the file that systemd takes for the agent's unit once it reads all units again, instead of the one that
+// it has loaded, and whether that is a mask; empty if it is the same.
 func (a AgentUnit) Outranking(u systemd.Unit) (path string, masks bool) {
 	return systemd.Outranking(u, a.dirs())
 }
 
 // Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them. The updater's own files
-// are left out: it has systemd read them when that is due.
+// are left out: it makes systemd read them when that is due.
 func (a AgentUnit) Unread(u systemd.Unit) bool {
 	if u.Name == a.own.Recovery() {
 		return a.own.RecoveryUnread(u, a.dirs())

@@ -18,8 +18,8 @@ import (
 
 const fipsFlag = "--fips"
 
-// unitOf is the unit of a version on this host: the release's, with the arguments that
-// the unit of before the first enable had and the release's has not.
+// unitOf returns the unit of a version on this host: the release's unit, with the arguments that
+// the unit from before the first enable had and the release's unit lacks.
 func (h *Host) unitOf(tree versions.Tree) ([]byte, error) {
 	content, err := regular.Read(tree.UnitFile(), archive.MaxUnit, 0)
 	if err != nil {
@@ -28,9 +28,9 @@ func (h *Host) unitOf(tree versions.Tree) ([]byte, error) {
 	return systemd.WithArguments(content, h.kept(content)), nil
 }
 
-// kept are the arguments of before that a unit of a release lacks. Until the first version
-// is proven, what starts the agent says so: the unit of before, and then ours, which
-// has them.
+// kept returns the arguments from before that a unit of a release lacks. Until the first version is
+// proven, they come from the unit that starts the agent: the original one, and then ours, which has
+// them.
 func (h *Host) kept(release []byte) []systemd.Argument {
 	var before []systemd.Argument
 	// CheckArguments refuses a unit that cannot be read.
@@ -38,7 +38,7 @@ func (h *Host) kept(release []byte) []systemd.Argument {
 		before = systemd.Arguments(command)
 	}
 	if h.HasOriginals() {
-		// The rest has a line for each program, and every run of the timer comes here.
+		// The whole record has a line for each program, and every run of the timer comes here.
 		var o struct {
 			Arguments []string `json:"arguments"`
 		}
@@ -53,8 +53,8 @@ func (h *Host) kept(release []byte) []systemd.Argument {
 	return slices.DeleteFunc(missing, func(a systemd.Argument) bool { return !a.Plain() })
 }
 
-// hostCommand is the command of the unit that starts an agent which is not ours yet: where ours
-// will be, else a package's. A link is followed as systemd follows it.
+// hostCommand returns the command of the unit that starts an agent that is not ours yet: the unit
+// in our unit's place, else a package's. A link is followed as systemd follows it.
 func (h *Host) hostCommand() ([]string, error) {
 	dirs := []string{h.Paths.UnitDir}
 	if h.systemdReads() {
@@ -73,8 +73,8 @@ func (h *Host) hostCommand() ([]string, error) {
 	return nil, nil
 }
 
-// startsAgent reports whether what follows in a command are the agent's arguments: not those of a shell, a script or a
-// container that starts it.
+// startsAgent reports whether a command starts the agent itself, so that the words after it are the agent's arguments:
+// not a shell, a script or a container that starts it.
 func startsAgent(command []string) bool {
 	if len(command) < 2 || command[1] != "start" {
 		return false
@@ -86,7 +86,7 @@ func startsAgent(command []string) bool {
 	return err == nil && filepath.Base(program) == AgentName
 }
 
-// saveArguments writes down, at the first enable, which arguments are kept.
+// saveArguments records, at the first enable, which arguments are kept.
 func (h *Host) saveArguments(o *Originals, tree versions.Tree) {
 	release, err := regular.Read(tree.UnitFile(), archive.MaxUnit, 0)
 	if err != nil {
@@ -97,9 +97,9 @@ func (h *Host) saveArguments(o *Originals, tree versions.Tree) {
 	}
 }
 
-// CheckArguments refuses a first version whose unit contradicts the arguments of the
-// agent that is here, cannot be given them, or would lead the agent elsewhere, and says
-// which of them are kept. A drop-in with a command of its own has the last word, and settles it.
+// CheckArguments refuses a first version whose unit contradicts the arguments of the agent that is
+// here, cannot be given them, or would lead the agent elsewhere. It logs which of them are kept. A
+// drop-in with a command of its own has the last word, and settles it.
 func (h *Host) CheckArguments(tree versions.Tree) error {
 	if err := h.CheckFIPS(tree); err != nil {
 		return err
@@ -156,9 +156,9 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 	return nil
 }
 
-// CheckFIPS refuses a FIPS build that its unit on this host would start without --fips: the
-// agent would run, and not by the rules of FIPS. Where a drop-in has the last word, that is said. A build
-// that is none ends if it is started so.
+// CheckFIPS refuses a FIPS build that its unit on this host would start without --fips: the agent would
+// run, and not by the rules of FIPS. If a drop-in has the last word, it only warns. It refuses another
+// build that a drop-in starts with --fips: that would end at once.
 func (h *Host) CheckFIPS(tree versions.Tree) error {
 	own := ownCommand(h)
 	switch starts := hasFIPS(systemd.Arguments(own)); {
@@ -190,11 +190,11 @@ func notFIPS(tree versions.Tree) error {
 		To("set the cluster to the edition enterprise-fips, or remove %s from the agent's unit", fipsFlag).Refused()
 }
 
-// hasOwnCommand reports whether a drop-in of an administrator's says what is started.
+// hasOwnCommand reports whether an administrator's drop-in says what is started.
 func (h *Host) hasOwnCommand() bool { return ownCommand(h) != nil }
 
-// ownCommand is the command of a drop-in of an administrator's that says what is started; nil if none does. Of several the last
-// one counts.
+// ownCommand returns the command of an administrator's drop-in that says what is started; nil without one. The last of several
+// counts.
 func ownCommand(h *Host) (command []string) {
 	files, _ := filepath.Glob(filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "*.conf"))
 	for _, file := range files {

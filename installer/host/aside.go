@@ -20,8 +20,8 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// Foreign lists the places of changes in which something stands that neither stood there
-// before nor was put there by them: somebody else did, since. What cannot be looked at is
+// Foreign lists the places of changes that hold something that neither stood there before nor was
+// put there by the changes: somebody else put it there since. Places that cannot be looked at are
 // left out.
 func Foreign(changes []state.LinkChange) []string {
 	var found []string
@@ -36,7 +36,7 @@ func Foreign(changes []state.LinkChange) []string {
 	return found
 }
 
-// Occupied lists those of them that no link replaces: folders, say.
+// Occupied lists the places of changes that no link replaces: folders, say.
 func Occupied(changes []state.LinkChange) []string {
 	var found []string
 	for _, c := range changes {
@@ -48,8 +48,8 @@ func Occupied(changes []state.LinkChange) []string {
 	return found
 }
 
-// ForeignUnit reports whether the agent's unit is neither what it was before nor that of
-// any version in the store.
+// ForeignUnit reports whether the agent's unit is neither what it was before nor the unit of any
+// version in the store.
 func (h *Host) ForeignUnit(before state.UnitFile) bool {
 	path := h.Paths.Unit()
 	info, err := os.Lstat(path)
@@ -67,17 +67,17 @@ func (h *Host) ForeignUnit(before state.UnitFile) bool {
 	if err != nil {
 		return true // no unit is so large
 	}
-	units, _ := filepath.Glob(filepath.Join(h.Paths.Programs(), "*", "etc", "systemd", "*.service")) // that of FIPS, too
+	units, _ := filepath.Glob(filepath.Join(h.Paths.Programs(), "*", "etc", "systemd", "*.service")) // the FIPS unit, too
 	return !bytes.Equal(now, before.Content) && !slices.ContainsFunc(units, func(unit string) bool {
 		content, err := regular.Read(unit, archive.MaxUnit, 0)
-		// What was placed has the arguments of before as well.
+		// A unit that was placed has the arguments from before as well.
 		return err == nil && (bytes.Equal(content, now) || bytes.Equal(systemd.WithArguments(content, h.kept(content)), now))
 	})
 }
 
-// KeepForeignUnit keeps a copy of the agent's unit where it is of no version, and returns
-// its name: somebody wrote it, and it is about to be replaced. One content is kept once,
-// whoever writes it again and again.
+// KeepForeignUnit keeps a copy of the agent's unit if it is of no version, and returns the name of
+// the copy: somebody wrote the unit, and it is about to be replaced. One content is kept once, even
+// if it is written again and again.
 func (h *Host) KeepForeignUnit() (kept string, err error) {
 	path := h.Paths.Unit()
 	content, err := regular.Read(path, archive.MaxUnit, regular.NoLink)
@@ -91,7 +91,7 @@ func (h *Host) KeepForeignUnit() (kept string, err error) {
 	return kept, durable.WriteFile(kept, content, 0o644)
 }
 
-// SetAside gives what stands at a path another name, beside it, durably.
+// SetAside gives the file at a path another name, beside it, durably.
 func SetAside(path, to string) error {
 	if err := durable.Rename(path, to); err != nil {
 		return fmt.Errorf("keep %s aside: %w", path, err)
@@ -99,8 +99,8 @@ func SetAside(path, to string) error {
 	return nil
 }
 
-// CanRevert looks, without changing anything, whether links and unit can go back: the
-// folders of those that have to can be written.
+// CanRevert checks, without changing anything, whether links and unit can go back: the folders of
+// those that have to can be written.
 func CanRevert(changes []state.LinkChange, unit state.UnitFile) error {
 	var dirs []string
 	for _, c := range changes {
@@ -127,8 +127,8 @@ func (h *Host) CanPlace(changes []state.LinkChange, tree versions.Tree) error {
 	return checkWritable(dirs)
 }
 
-// checkWritable asks the kernel, which knows a file system that is read-only, and a
-// folder that nobody may change. One that is not there is asked for above.
+// checkWritable asks the kernel, which knows a file system that is read-only, and a folder that
+// nobody may change. For a missing folder, it asks about the one above.
 func checkWritable(dirs []string) error {
 	slices.Sort(dirs)
 	for _, dir := range slices.Compact(dirs) {

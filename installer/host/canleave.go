@@ -9,9 +9,9 @@ import (
 	"teleport-update/versions"
 )
 
-// CanLeave looks, without changing anything, whether an uninstall could be ended: the folders that it changes can be written, and
-// there is room for files that take the places of links. copies are those, by the places where they go, and units the files of units
-// that change: each of them may be protected for itself (chattr +i).
+// CanLeave checks, without changing anything, whether an uninstall could be ended: the folders that it changes can be written, and
+// there is room for files that take the places of links. copies has the sources of these files by their places. units are the files
+// of units that change: each of them may be protected by itself (chattr +i).
 func CanLeave(h *Host, copies map[string]string, units []string) error {
 	own := h.OwnUnits()
 	dirs := []string{h.Paths.LinkDir, h.Paths.UnitDir, own.UnitDir, own.ConfigDir, h.Paths.DataDir, filepath.Dir(h.Paths.Updater()),
@@ -43,7 +43,7 @@ func CanLeave(h *Host, copies map[string]string, units []string) error {
 	return nil
 }
 
-// Copies are the files that PutBack copies, by the places where they go.
+// Copies returns the sources of the files that PutBack copies, by their places.
 func (b Originals) Copies(h *Host) map[string]string {
 	copies := map[string]string{}
 	for _, l := range b.Links {
@@ -54,7 +54,7 @@ func (b Originals) Copies(h *Host) map[string]string {
 	return copies
 }
 
-// Units are the files of the agent's unit that PutBack changes or removes.
+// Units returns the files of the agent's unit that PutBack changes or removes.
 func (b Originals) Units(h *Host) (changed []string) {
 	if today := h.Paths.Unit(); today != b.Unit.Path {
 		changed = append(changed, today)
@@ -65,7 +65,7 @@ func (b Originals) Units(h *Host) (changed []string) {
 	return changed
 }
 
-// PlainCopies are the files that LeavePlainFiles copies, by the places where they go: those of links into the tree, and of what is Lost.
+// PlainCopies returns the sources of the files that LeavePlainFiles copies, by their places: for links into the tree, and for Lost ones.
 func PlainCopies(h *Host, tree versions.Tree) (map[string]string, error) {
 	links, err := linksOf(tree, h.Paths.LinkDir)
 	if err != nil {

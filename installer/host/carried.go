@@ -8,7 +8,7 @@ import (
 	"teleport-update/systemd"
 )
 
-// CheckOverrules refuses to keep settings of the agent's unit, u, in a drop-in that would overrule one of somebody's: systemd reads
+// CheckOverrules refuses to keep settings of the agent's unit, u, in a drop-in that would overrule somebody else's: systemd reads
 // drop-ins by name, and the values of the unit itself before all of them.
 func CheckOverrules(h *Host, u systemd.Unit, c systemd.Carried) error {
 	found, err := h.OwnUnits().Overrules(c, u.Name, h.AgentUnit().dirs(), u.DropIns)

@@ -20,8 +20,8 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// ReportToCluster has the agent report to its cluster how it is kept up to date, from
-// its next start on, or not any more. It reports whether systemd has something to read.
+// ReportToCluster makes the agent report to its cluster how it is kept up to date, from its next
+// start on, or stops that. It reports whether systemd has something to read.
 func (h *Host) ReportToCluster(on bool) (changed bool, err error) {
 	if on {
 		// The agent compares it with its executable, as text.
@@ -51,8 +51,8 @@ func (h *Host) ReportToCluster(on bool) (changed bool, err error) {
 	return changed, durable.RemoveAll(h.Paths.AgentRunDir)
 }
 
-// othersSay reports whether a setting, by the beginning of its name, is in the agent's
-// unit or in what others add to it.
+// othersSay reports whether the agent's unit, or another drop-in than the updater's, has a setting,
+// by the beginning of its name.
 func (h *Host) othersSay(setting string) bool {
 	files := []string{h.Paths.Unit()}
 	for _, dir := range append([]string{h.Paths.UnitDir, h.configDir()}, layout.PackageUnitDirs...) {
@@ -72,9 +72,9 @@ func (h *Host) removeClusterConfig() error {
 	return nil
 }
 
-// clusterConfig is what agents read of an updater, in the form that they know. It has
-// no secret: base_url, which Teleport's own updater writes too, is left out, for
-// templates may carry credentials.
+// clusterConfig is the file that agents read about an updater, in the form that they know. It has
+// no secret: base_url, which Teleport's own updater writes too, is left out, for templates may
+// carry credentials.
 type clusterConfig struct {
 	Version string        `yaml:"version"`
 	Kind    string        `yaml:"kind"`
@@ -124,17 +124,16 @@ func clusterReleaseOf(v string, e version.Edition) *clusterRelease {
 	return &r
 }
 
-// WriteClusterConfig writes what the agent reads of its updater, where that is not there
-// already. pinned says that the host does not follow its cluster now, for whatever
-// reason. Without an active version, or where the agent is not to report, there is
-// nothing to read.
+// WriteClusterConfig writes the file that the agent reads about its updater, unless it is there
+// already. pinned says that the host does not follow its cluster now, for whatever reason. Without
+// an active version, or if the agent is not to report, it removes the file.
 func (h *Host) WriteClusterConfig(c state.Config, pinned bool) error {
 	path := h.Paths.ClusterConfig()
 	if c.Spec.ActiveVersion == "" || c.Spec.NoClusterReport {
 		return h.removeClusterConfig()
 	}
 	spec, s := c.Spec, c.Status
-	_ = h.ResolveProxy(&spec) // what is not known is left out
+	_ = h.ResolveProxy(&spec) // an unknown proxy or group is left out
 	view := clusterConfig{
 		Version: "v1", Kind: "update_config",
 		Spec: clusterSpec{Proxy: webclient.Redact(spec.Proxy), Path: h.Paths.LinkDir, Group: spec.Group, Enabled: spec.Enabled, Pinned: pinned},

@@ -9,7 +9,7 @@ type commandOnce struct {
 	err     error
 }
 
-// get reads each time where nothing is to be kept.
+// get reads the files each time if c is nil.
 func (c *commandOnce) get(read func() (systemd.ServiceCommand, error)) (systemd.ServiceCommand, error) {
 	if c == nil {
 		return read()

@@ -14,22 +14,22 @@ import (
 	"teleport-update/systemd"
 )
 
-// serverRoles are the values of --roles that have the agent run a server of the cluster, whatever its configuration says.
+// serverRoles are the values of --roles that make the agent run a server of the cluster, whatever its configuration says.
 var serverRoles = []string{"auth", "proxy"}
 
-// Configuration is the agent's configuration, where its unit leads it.
+// Configuration is the agent's configuration, at the path that its unit leads to.
 type Configuration struct{ host *Host }
 
-// ConfigurationOn is the configuration of the agent of a host.
+// ConfigurationOn returns the configuration of the agent of a host.
 func ConfigurationOn(h *Host) Configuration { return Configuration{h} }
 
-// Path is where it is, or belongs. A unit that cannot be read to the end is an error, as of AgentPlaces.
+// Path returns where it is, or belongs. A unit that cannot be read to the end is an error, as in AgentPlaces.
 func (c Configuration) Path() (string, error) {
 	places, err := c.host.AgentPlaces()
 	return places.Config, err
 }
 
-// Settings are what the updater takes from it; none of one that is not there.
+// Settings returns the settings that the updater takes from it; none from a missing file.
 func (c Configuration) Settings() (AgentSettings, error) {
 	config, err := c.Path()
 	if err != nil {
@@ -38,9 +38,9 @@ func (c Configuration) Settings() (AgentSettings, error) {
 	return ReadAgentSettings(config)
 }
 
-// Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does. The agent's unit
-// leads to the configuration that counts, and may name roles. A configuration without the section auth_service says
-// nothing of it: most agents have none. There, only the database of an auth server shows one.
+// Servers says how it shows that this host runs servers of the cluster itself; it is empty if nothing shows it. The agent's
+// unit leads to the configuration that counts, and may name roles. A configuration without the section auth_service says
+// nothing about it: most agents have no such section. Then only the database of an auth server shows one.
 func (c Configuration) Servers() (string, error) {
 	places, err := c.host.AgentPlaces()
 	if err != nil {
@@ -79,7 +79,7 @@ func (c Configuration) Servers() (string, error) {
 	return database + " is the database of an auth server, and " + places.Config + " does not have `auth_service: {enabled: no}`", nil
 }
 
-// rolesOf are the words of a command that name roles of servers, empty if none does; named says that it names any roles.
+// rolesOf returns the words of a command that name roles of servers, empty if none does; named says that it names any roles.
 func rolesOf(words []string) (servers string, named bool) {
 	for _, a := range systemd.Arguments(words) {
 		if a.Name != "--roles" {

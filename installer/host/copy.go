@@ -15,11 +15,11 @@ import (
 	"teleport-update/versions"
 )
 
-// The fixed copy is what the timer and the recovery run where no package brought the
-// updater. It is the rescuer, so it is no program that has yet to show that it can make
-// a transaction: see PromoteCopy. The one that it was before stays beside it.
+// The timer and the recovery run the fixed copy if no package brought the updater. It is the
+// rescuer, so it is no program that has yet to show that it can make a transaction: see
+// PromoteCopy. The previous copy stays beside it.
 
-// FormerUpdater is the fixed copy of before the present one.
+// FormerUpdater returns the path of the previous fixed copy.
 func (h *Host) FormerUpdater() string { return h.Paths.Updater() + ".before" }
 
 // hasCopy reports whether the fixed copy is a program of ours that root can trust.
@@ -32,9 +32,9 @@ func (h *Host) hasCopy() bool {
 	return ok && u.Ours
 }
 
-// PromoteCopy makes the running program the fixed copy, once it has finished a transaction or
-// a person installs it, and keeps the one that was the copy before. One that is older
-// than the copy is left where it is; so is a host whose updater is a package's.
+// PromoteCopy makes the running program the fixed copy, once it has finished a transaction or a
+// person installs it, and keeps the previous copy. It does nothing if the program is older than the
+// copy, or if the host's updater is a package's.
 func (h *Host) PromoteCopy(ctx context.Context) error {
 	if h.OwnUnits().Packaged() || !h.hasCopy() {
 		return nil
@@ -80,13 +80,13 @@ func (h *Host) copyTo(path string) error {
 		return err
 	}
 	if err := durable.CopyFile(path, from, 0o755); err != nil {
-		_ = durable.RemoveEmpty(filepath.Dir(path)) // where it was made for the copy
+		_ = durable.RemoveEmpty(filepath.Dir(path)) // if it was made for the copy
 		return err
 	}
 	return nil
 }
 
-// SameContent compares two files; where there is no file at b, it differs.
+// SameContent compares two files; a missing file at b differs.
 func SameContent(a, b string) (bool, error) {
 	ours, err := digestOf(a, 0)
 	if err != nil {

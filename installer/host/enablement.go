@@ -8,8 +8,8 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// EnabledBy returns the links by which an administrator, or a package, has the agent
-// started with others, at boot for example.
+// EnabledBy returns the links by which an administrator, or a package, has the agent started with
+// other units, at boot for example.
 func (h *Host) EnabledBy() ([]string, error) {
 	var links []string
 	for _, kind := range []string{"wants", "requires", "upholds"} {
@@ -30,8 +30,8 @@ func Dangling(links []string) []string {
 	})
 }
 
-// Reenable makes these links lead to the agent's unit, durably. What "systemctl
-// enable" does would not survive a power cut.
+// Reenable makes these links lead to the agent's unit, durably. Links of "systemctl enable" would
+// not survive a power cut.
 func (h *Host) Reenable(links []string) error {
 	for _, link := range links {
 		dir := filepath.Dir(link)

@@ -10,12 +10,12 @@ import (
 	"teleport-update/systemd"
 )
 
-// checkConfigSeen says which setting of the unit hides the agent's configuration from its next process: Teleport ends
-// without it, or starts with the settings of no configuration. Another file that the unit binds over it may be a configuration as well.
+// checkConfigSeen refuses a unit with a setting that hides the agent's configuration from its next process: Teleport ends without it,
+// or starts with the settings of no configuration. A file that the unit binds over it may be a configuration as well.
 func checkConfigSeen(u systemd.Unit, config string) error {
 	real, err := filepath.EvalSymlinks(config)
 	if err != nil {
-		return nil // what is missing is another check's
+		return nil // another check reports a missing file
 	}
 	for _, path := range []string{config, real} {
 		setting := u.Ties.View.Denies(path, systemd.Seeing)
@@ -28,8 +28,8 @@ func checkConfigSeen(u systemd.Unit, config string) error {
 	return nil
 }
 
-// checkPIDFolder says which setting of the unit keeps its next process from making its PID file: Teleport ends then. A folder that is
-// missing may be one that systemd makes.
+// checkPIDFolder refuses a unit with a setting that keeps its next process from making its PID file: Teleport ends then. A missing
+// folder may be one that systemd makes.
 func checkPIDFolder(u systemd.Unit) error {
 	file := namedPIDFile(u)
 	if file == "" {
@@ -58,7 +58,7 @@ func checkPIDFolder(u systemd.Unit) error {
 		"where that is set%[4]s", u.Name, setting, file, fix)
 }
 
-// pidFile is the value of --pid-file; empty if there is none.
+// pidFile returns the value of --pid-file; empty without one.
 func pidFile(all []systemd.Argument) string {
 	for _, a := range all {
 		if a.Name == "--pid-file" {
@@ -68,7 +68,7 @@ func pidFile(all []systemd.Argument) string {
 	return ""
 }
 
-// namedPIDFile is the PID file that the next process of a unit makes; empty if there is none, or nobody but systemd can tell.
+// namedPIDFile returns the PID file that the next process of a unit makes; empty without one, or if only systemd can tell.
 func namedPIDFile(u systemd.Unit) string {
 	file := pidFile(systemd.Arguments(u.Command))
 	if !filepath.IsAbs(file) || strings.Contains(file, "$") {
@@ -77,7 +77,7 @@ func namedPIDFile(u systemd.Unit) string {
 	return file
 }
 
-// ownPIDFile says how to have the agent write another PID file. makes has systemd make the folder of it.
+// ownPIDFile says how to make the agent write another PID file; with makes, systemd makes the folder of that file.
 func ownPIDFile(h *Host, file string, makes bool) string {
 	folder := ""
 	if makes {

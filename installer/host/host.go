@@ -1,11 +1,9 @@
-// Package host is about what stands on this host in the places that are the
-// updater's: the links to a version's programs, the agent's unit and how it is
-// enabled, the updater's own units. It checks all of it, puts a version there, and
-// puts back what was there before.
+// Package host is about the updater's places on this host: the links to a version's programs, the
+// agent's unit and how it is enabled, the updater's own units. It checks all of it, puts a version
+// there, and puts back what was there before.
 //
-// Everything here changes files only, and durably; that systemd has to read its
-// files again is for the caller. What stood in a place that becomes ours is kept:
-// see Originals.
+// Everything here changes files only, and durably; the caller has to make systemd read its files
+// again. Files from a place that becomes ours are kept: see Originals.
 package host
 
 import (
@@ -35,7 +33,7 @@ type Host struct {
 	Store   *versions.Store
 	Log     *slog.Logger
 	Program string         // this program's own file, for the copy that the timer runs
-	Labels  selinux.Labels // of SELinux's, for programs
+	Labels  selinux.Labels // SELinux labels, for programs
 	// TimerLater leaves the updater's own timer out until another updater is replaced: one
 	// of them is on at a time.
 	TimerLater bool
@@ -45,8 +43,8 @@ type Host struct {
 	command *commandOnce // of the agent's unit; nil: it is read each time
 }
 
-// ForOneLook is the host for who looks at it once, as a survey does: the files of the agent's unit are read when they
-// are first asked for.
+// ForOneLook returns the host for a caller that looks at it once, as a survey does: the files of the agent's unit are
+// read when they are first asked for.
 func ForOneLook(h *Host) *Host {
 	if h.command != nil {
 		return h
@@ -56,7 +54,7 @@ func ForOneLook(h *Host) *Host {
 	return &once
 }
 
-// configDir is where units are enabled, and where administrators have their drop-ins.
+// configDir returns the folder in which units are enabled, and in which administrators have their drop-ins.
 func (h *Host) configDir() string {
 	if !h.systemdReads() {
 		return h.Paths.UnitDir
@@ -64,8 +62,8 @@ func (h *Host) configDir() string {
 	return layout.ConfigDir
 }
 
-// systemdReads reports whether the folder of units is one that systemd reads by itself. Any other
-// one is of a tree that is no host's.
+// systemdReads reports whether systemd reads the folder of units by itself. Any other folder is in
+// a tree that is no host's.
 func (h *Host) systemdReads() bool {
 	switch h.Paths.UnitDir {
 	case layout.UnitDir, layout.ConfigDir, layout.PackageUnitDir, layout.OldPackageUnitDir:
@@ -74,13 +72,13 @@ func (h *Host) systemdReads() bool {
 	return false
 }
 
-// othersAt are the files of a pattern in the tree in which other updaters are looked for.
+// othersAt returns the files of a pattern in the tree in which other updaters are looked for.
 func othersAt(h *Host, pattern string) []string {
 	found, _ := filepath.Glob(filepath.Join("/", h.OthersRoot, pattern))
 	return found
 }
 
-// Exists reports whether a name is taken, by whatever.
+// Exists reports whether a name is taken, by anything.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -93,8 +91,7 @@ func Absent(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// Usual reports whether the folders are those of an ordinary host: only these can
-// be a package's.
+// Usual reports whether the folders are an ordinary host's: only these can be a package's.
 func (h *Host) Usual() bool {
 	return h.Paths.LinkDir == layout.LinkDir && h.Paths.DataDir == layout.DataDir
 }

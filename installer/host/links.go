@@ -41,7 +41,7 @@ func PlanLinks(linkDir string, to versions.Tree, original map[string]state.Befor
 	return changes, err
 }
 
-// storeOf is the store that a tree is in.
+// storeOf returns the store that a tree is in.
 func storeOf(t versions.Tree) *versions.Store {
 	s := versions.NewStore(filepath.Dir(t.Dir))
 	s.Programs = filepath.Dir(t.ProgramsDir())
@@ -72,7 +72,7 @@ func linksOf(t versions.Tree, linkDir string) (map[string]string, error) {
 	return links, nil
 }
 
-// planChanges has the other changes, too, where the error is an *occupiedError.
+// planChanges returns the other changes, too, if the error is an *occupiedError.
 func planChanges(want map[string]string) (changes []state.LinkChange, occupied error) {
 	for path, target := range want {
 		before, err := beforeOf(path)
@@ -104,10 +104,9 @@ func compareNames(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// ApplyLinks makes the changes in order, durably, after it has saved the
-// regular files among what they replace to originalDir. It can be repeated
-// after it was interrupted. A file that came to stand in the way after the plan
-// was made is an error, for it was not saved.
+// ApplyLinks makes the changes in order, durably. Before that it saves the regular files that they
+// replace to originalDir. It can be repeated after it was interrupted. A file that came to stand in
+// the way after the plan was made is an error, for it was not saved.
 func ApplyLinks(changes []state.LinkChange, originalDir string) error {
 	for _, c := range changes {
 		if err := save(c, originalDir); err != nil {
@@ -122,10 +121,9 @@ func ApplyLinks(changes []state.LinkChange, originalDir string) error {
 	return syncFolders(changes)
 }
 
-// RevertLinks puts back what stood there before the changes, durably. It can be
-// repeated, and it does as much as it can: the error says what is left to a
-// person. Names that were added go first, for to put another back takes a
-// temporary one, and there may be no room for it.
+// RevertLinks puts back what stood there before the changes, durably. It can be repeated, and it
+// does as much as it can: the error says what is left to a person. Names that were added go first:
+// to put another one back takes a temporary name, and there may be no room for it.
 func RevertLinks(changes []state.LinkChange, originalDir string) error {
 	var errs []error
 	added := func(c state.LinkChange) bool { return c.Before == state.Before{} }
@@ -151,8 +149,8 @@ func RevertLinks(changes []state.LinkChange, originalDir string) error {
 	return errors.Join(errs...)
 }
 
-// LedBack are the changes with a way back for the agent's link that leads to a version, wherever the link leads now. A file in its place
-// stays what it goes back to.
+// LedBack returns the changes with a way back for the agent's link that leads to a version, wherever the link leads now. If a file stood
+// in its place, it still goes back to that file.
 func LedBack(changes []state.LinkChange, linkDir string, to versions.Tree) []state.LinkChange {
 	changes = slices.Clone(changes)
 	link, before := filepath.Join(linkDir, AgentName), state.Before{Link: to.Binary(AgentName)}
@@ -170,7 +168,7 @@ func LedBack(changes []state.LinkChange, linkDir string, to versions.Tree) []sta
 	return changes
 }
 
-// Reversed are the changes that made the links a tree's, by those that take them back.
+// Reversed returns the changes that made the links a tree's, by the changes that take them back.
 func Reversed(back []state.LinkChange, from versions.Tree) []state.LinkChange {
 	var changes []state.LinkChange
 	for _, b := range back {
@@ -183,21 +181,21 @@ func Reversed(back []state.LinkChange, from versions.Tree) []state.LinkChange {
 	return changes
 }
 
-// Begun leaves out the changes that were certainly not made: ApplyLinks replaces no
-// file before all are saved. One that was upgraded or removed by then is another's,
-// and there is nothing for RevertLinks to put back.
+// Begun leaves out the changes that were certainly not made: ApplyLinks replaces no file before all
+// are saved. A file that was upgraded or removed by then is another's, and RevertLinks has nothing
+// to put back.
 func Begun(changes []state.LinkChange, originalDir string) []state.LinkChange {
 	return slices.DeleteFunc(slices.Clone(changes), func(c state.LinkChange) bool { return untouched(c, originalDir) })
 }
 
-// AgentLinkIsBack reports whether what stood in the place of the agent's own link
-// before the changes stands there: that link decides which version is started.
+// AgentLinkIsBack reports whether the place of the agent's own link holds what stood there before
+// the changes: that link decides which version is started.
 func AgentLinkIsBack(changes []state.LinkChange) bool {
 	return !slices.ContainsFunc(changes, func(c state.LinkChange) bool { return filepath.Base(c.Path) == AgentName && !isBack(c) })
 }
 
-// AgentLinkLed reports whether the agent's own link led into a folder before the changes. A file may have stood there, which is
-// a program of its own.
+// AgentLinkLed reports whether the agent's own link led into a folder before the changes. It is false if a file stood there,
+// which is a program of its own.
 func AgentLinkLed(changes []state.LinkChange, dir string) bool {
 	for _, c := range changes {
 		if filepath.Base(c.Path) == AgentName {
@@ -211,8 +209,8 @@ func AgentLinkLed(changes []state.LinkChange, dir string) bool {
 	return true // it is not changed
 }
 
-// CheckLinks says what is wrong with the links of a tree, a sentence each;
-// nothing when all is well. Nothing is changed.
+// CheckLinks returns the problems of a tree's links, a sentence each; nothing when all is well.
+// Nothing is changed.
 func CheckLinks(linkDir string, t versions.Tree) ([]string, error) {
 	changes, err := PlanLinks(linkDir, t, nil)
 	if err != nil {

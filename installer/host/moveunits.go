@@ -78,8 +78,8 @@ func (h *Host) MoveUnits(ctx context.Context, timer Timer, from string) error {
 	return nil
 }
 
-// copyUnits brings the agent's unit and the updater's own into the folder of units, out of the one
-// that they were in, where they stay. It can be cut off anywhere and made again.
+// copyUnits copies the agent's unit and the updater's own into the folder of units, from a folder
+// in which they stay. It can be cut off anywhere and made again.
 func (h *Host) copyUnits(from string) error {
 	old := h.In(from)
 	if err := durable.MkdirAll(h.Paths.UnitDir, 0o755); err != nil {
@@ -113,8 +113,8 @@ func (h *Host) copyUnits(from string) error {
 	return h.Reenable(links)
 }
 
-// leaveUnits removes from a folder what copyUnits has brought out of it. What differs from its copy
-// stays: somebody wrote it.
+// leaveUnits removes from a folder the units that copyUnits has copied. A unit that differs from
+// its copy stays: somebody wrote it.
 func (h *Host) leaveUnits(from string) error {
 	old := h.In(from)
 	elsewhere := old.configDir() != h.configDir()
@@ -144,14 +144,14 @@ func (h *Host) leaveUnits(from string) error {
 	return durable.Remove(was.Path)
 }
 
-// othersLeft are drop-ins of an administrator's in a folder that units moved out of.
+// othersLeft returns an administrator's drop-ins in a folder that units moved out of.
 func (h *Host) othersLeft(from string) []string {
 	files, _ := filepath.Glob(filepath.Join(from, h.Paths.AgentUnit()+".d", "*.conf"))
 	own := []string{h.In(from).OwnUnits().CarriedFile(), h.In(from).OwnUnits().UpdaterInfoFile()}
 	return slices.DeleteFunc(files, func(f string) bool { return slices.Contains(own, f) })
 }
 
-// removeMoved removes the agent's unit where it is in another folder than the one in which the first
+// removeMoved removes the agent's unit if it is in another folder than the one in which the first
 // enable found a unit, or none.
 func (h *Host) removeMoved(before string) error {
 	unit := h.Paths.Unit()

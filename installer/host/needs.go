@@ -11,7 +11,7 @@ import (
 type AskUnit = func(ctx context.Context, name string) (systemd.Unit, error)
 
 // CheckNeeds says which unit that the agent's unit needs keeps systemd from starting it: a *failure.RefusedError. It
-// asks for all units that are needed, so it is for who is about to change something, or for a person who asks.
+// asks for all needed units, so it is for a caller that is about to change something, or for a person who asks.
 func CheckNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) error {
 	lack, err := systemd.LackOf(ctx, u, ask)
 	if err != nil || lack == nil {
@@ -20,8 +20,8 @@ func CheckNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) error {
 	return failure.Refuse("%s would not start again, for %v: %s", u.Name, lack, lack.Fix())
 }
 
-// CheckNeedFailed says which unit that the agent's unit needs has failed: a *failure.RefusedError. systemd leaves an agent up whose
-// need fails later, and starts the need again with the agent's next start: if the need fails again, so does that start.
+// CheckNeedFailed says which unit that the agent's unit needs has failed: a *failure.RefusedError. If a needed unit fails later,
+// systemd leaves the agent up, and starts the unit again with the agent's next start: if the unit fails again, so does that start.
 func CheckNeedFailed(ctx context.Context, u systemd.Unit, ask AskUnit) error {
 	lack, err := systemd.FailedNeed(ctx, u, ask)
 	if err != nil || lack == nil {
@@ -30,7 +30,7 @@ func CheckNeedFailed(ctx context.Context, u systemd.Unit, ask AskUnit) error {
 	return failure.Refuse("%s may not start again, for %v: %s", u.Name, lack, lack.Fix())
 }
 
-// CheckOwnNeeds is CheckNeeds for a unit of the updater's own. err is why that cannot be told.
+// CheckOwnNeeds is CheckNeeds for a unit of the updater's own. err is why the answer is not known.
 func CheckOwnNeeds(ctx context.Context, u systemd.Unit, ask AskUnit) (why *failure.Error, err error) {
 	lack, err := systemd.LackOf(ctx, u, ask)
 	if err != nil || lack == nil {

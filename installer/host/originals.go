@@ -27,8 +27,7 @@ type Originals struct {
 	// Packages were taken over; PackageUnit was their unit of the agent.
 	Packages    []state.Package `json:"packages,omitempty"`
 	PackageUnit []byte          `json:"package_unit,omitempty"`
-	// Arguments are those that the agent of before was started with, and the first version
-	// is not.
+	// Arguments are the ones that the original agent was started with, and the first version is not.
 	Arguments []string `json:"arguments,omitempty"`
 	// Replaced are the files of the updater that was here before.
 	Replaced []state.LinkChange `json:"replaced,omitempty"`
@@ -44,10 +43,10 @@ type PlacedFile struct {
 
 func (h *Host) originalsFile() string { return filepath.Join(h.Paths.Original(), "before.json") }
 
-// HasOriginals reports whether what stood here before is written down.
+// HasOriginals reports whether the originals are recorded.
 func (h *Host) HasOriginals() bool { return Exists(h.originalsFile()) }
 
-// WriteOriginals writes it down, durably.
+// WriteOriginals records the originals, durably.
 func (h *Host) WriteOriginals(o Originals) error {
 	if err := durable.MkdirAll(h.Paths.Original(), 0o700); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (h *Host) readOriginals() (o Originals, err error) {
 	return o, err
 }
 
-// decodeOriginals reads what is written down, or the part of it that is asked for.
+// decodeOriginals reads the record, or the part of it that is asked for.
 func (h *Host) decodeOriginals(into any) error {
 	data, err := regular.Read(h.originalsFile(), state.MaxJournalSize, regular.NoLink|regular.Sealed)
 	if err != nil {
@@ -73,7 +72,7 @@ func (h *Host) decodeOriginals(into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// Originals reads what is written down, where there is no way on without it.
+// Originals reads the record for a caller that cannot go on without it.
 func (h *Host) Originals() (Originals, error) {
 	b, err := h.readOriginals()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,9 +82,9 @@ func (h *Host) Originals() (Originals, error) {
 	return b, err
 }
 
-// CheckNeverEnabled says what tells that an enable was proven here, nil if nothing
-// does. An updates.yaml without an active version does not settle it: the file may
-// have been lost, or written again by somebody who did not know the version.
+// CheckNeverEnabled returns an error if it shows that an enable was proven here, nil if nothing
+// shows that. An updates.yaml without an active version does not settle it: the file may have been
+// lost, or written again by somebody who did not know the version.
 func (h *Host) CheckNeverEnabled() error {
 	if _, err := h.readOriginals(); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("what was here before the first enable is kept in %s", h.Paths.Original())
@@ -97,8 +96,8 @@ func (h *Host) CheckNeverEnabled() error {
 	return err
 }
 
-// NeverEnabled reports whether all that an enable left, which came to nothing, may
-// go. Whoever cannot tell keeps it.
+// NeverEnabled reports whether all that an enable left, which came to nothing, may go. If that is
+// not known, it stays.
 func (h *Host) NeverEnabled(c state.Config) bool {
 	if c.Spec.ActiveVersion != "" {
 		return false
@@ -110,8 +109,8 @@ func (h *Host) NeverEnabled(c state.Config) bool {
 	return err == nil
 }
 
-// known is what a name gets back that is not ours any more. Where that is not
-// known, its link just goes: no version waits for it.
+// known returns what each name gets back that is not ours any more. If that is not known, its link
+// just goes: no version waits for it.
 func (h *Host) known() map[string]state.Before {
 	b, err := h.readOriginals()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -128,9 +127,8 @@ func (h *Host) known() map[string]state.Before {
 	return known
 }
 
-// Keep brings what uninstall knows up to a version that a transaction made ours,
-// by its changes of links and over a unit, and to the updater's own link, which is
-// made after it.
+// Keep brings the originals up to a version that a transaction made ours, by its changes of links
+// and over a unit, and to the updater's own link, which is made after it.
 func (h *Host) Keep(links []state.LinkChange, unit state.UnitFile, tree versions.Tree, first bool) error {
 	own, err := PlanUpdaterLink(h.Paths.LinkDir, tree)
 	if err != nil {
@@ -164,15 +162,15 @@ func (h *Host) Claim(changes []state.LinkChange) error {
 	return h.WriteOriginals(b)
 }
 
-// addTo adds changes to what is written down already, and that stays: a name
-// which is there is ours, and what stands there was put in our link's place.
+// addTo adds changes to the record, and changes no entry of it: a name in the record is ours, and
+// anything that stands there was put in our link's place.
 func (h *Host) addTo(b *Originals, changes []state.LinkChange) error {
 	for _, c := range changes {
 		if c.Target == "" || slices.ContainsFunc(b.Links, func(l state.LinkChange) bool { return l.Path == c.Path }) {
 			continue
 		}
-		// Without an active version in updates.yaml, where somebody took it out, or
-		// without this file, a transaction meets our own links.
+		// A transaction meets our own links if somebody took the active version out of updates.yaml, or
+		// if this file is gone.
 		ours := false
 		if c.Before.Link != "" {
 			var err error
@@ -187,9 +185,8 @@ func (h *Host) addTo(b *Originals, changes []state.LinkChange) error {
 	return nil
 }
 
-// Disclaim leaves out the names that are not of the version which is linked,
-// and removes the copies of what stands there again; those first, so that whoever
-// is cut off in between knows of them.
+// Disclaim leaves out the names that the linked version does not have, and removes the copies of
+// files that stand there again. The copies go first, so that a run after a cut knows of them.
 func (h *Host) Disclaim(tree versions.Tree) error {
 	b, err := h.readOriginals()
 	if err != nil {
@@ -218,8 +215,8 @@ func (h *Host) Disclaim(tree versions.Tree) error {
 	return h.WriteOriginals(b)
 }
 
-// DropUndone removes the copies that a transaction saved of what its undoing has put
-// back. Failing to is a warning: the host is as it was.
+// DropUndone removes the copies of files that a transaction saved and its undoing has put back. A
+// failure is only a warning: the host is as it was.
 func (h *Host) DropUndone(links []state.LinkChange) {
 	known := h.known()
 	for _, l := range links {
@@ -232,9 +229,9 @@ func (h *Host) DropUndone(links []state.LinkChange) {
 	}
 }
 
-// ForgetFirst removes what a first enable that came to nothing would leave behind:
-// the version, and the copies of what it replaced, all of which is in its place
-// again. Failing to is a warning: the host is as it was.
+// ForgetFirst removes the leftovers of a first enable that came to nothing: the version, and the
+// copies of the files that it replaced, which are all in their places again. A failure is only a
+// warning: the host is as it was.
 func (h *Host) ForgetFirst(r version.Release) {
 	tree, ok, err := h.Store.Lookup(r)
 	if ok {
@@ -246,8 +243,8 @@ func (h *Host) ForgetFirst(r version.Release) {
 	}
 }
 
-// RecordPlaced makes a file that was not there before one that uninstall removes,
-// unless somebody has changed it since.
+// RecordPlaced makes uninstall remove a file that was not there before, unless somebody has changed
+// it since.
 func (h *Host) RecordPlaced(path, content string) error {
 	if !h.HasOriginals() {
 		return nil
@@ -270,7 +267,7 @@ func (h *Host) RecordPlaced(path, content string) error {
 
 func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
 
-// removePlaced removes what enable placed and nobody has changed since.
+// removePlaced removes the files that enable placed and nobody has changed since.
 func (b Originals) removePlaced() error {
 	for _, p := range b.Placed {
 		data, err := regular.Read(p.Path, state.MaxConfigSize, 0)

@@ -13,18 +13,18 @@ import (
 	"teleport-update/versions/fetch"
 )
 
-// defaultBaseURL is where Teleport's own updater gets releases from that was told nothing.
+// defaultBaseURL is where Teleport's own updater gets releases from by default.
 const defaultBaseURL = "https://cdn.teleport.dev"
 
-// OthersSettings is what Teleport's own updater was told, or chose.
+// OthersSettings are the settings that Teleport's own updater was given, or chose.
 type OthersSettings struct {
 	Proxy, Group string
-	Template     string // of its base_url; empty if it has none
+	Template     string // from its base_url; empty if it has none
 	Pinned       bool
 	Active       version.Release
 }
 
-// ReadOthersSettings reads them; the zero OthersSettings where it is not here.
+// ReadOthersSettings reads them; it returns the zero OthersSettings if that updater is not here.
 func ReadOthersSettings() (OthersSettings, error) {
 	if !Exists(othersConfig) {
 		return OthersSettings{}, nil

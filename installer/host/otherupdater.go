@@ -19,15 +19,15 @@ import (
 // for ever.
 const (
 	othersConfig = layout.TeleportsUpdaterDir + "/update.yaml" // of Teleport's own updater
-	// OthersLock is held by whoever changes something there.
+	// A program that changes something there holds OthersLock.
 	OthersLock = layout.TeleportsUpdaterDir + "/update.lock"
 )
 
-// otherUpdater is one that can be replaced.
+// otherUpdater is another updater that can be replaced.
 type otherUpdater struct {
 	off string // what takes it off the host instead; empty: its own program does
-	// files are patterns of what is its alone and keeps it going. Those that it decides by
-	// come first: a run of it that waits for its lock then finds nothing to do.
+	// files are patterns of the files that belong to it alone and keep it going. The files that it
+	// decides by come first: a run of it that waits for its lock then finds nothing to do.
 	files []string
 }
 
@@ -46,7 +46,7 @@ var (
 	}}
 )
 
-// traces are what other updaters are known by; nil: one that cannot be replaced.
+// traces are the files by which other updaters are known; of is nil for an updater that cannot be replaced.
 var traces = []struct {
 	pattern string
 	of      *otherUpdater
@@ -60,8 +60,8 @@ var traces = []struct {
 	{layout.PackageUnitDir + "/teleport-upgrade.timer", &teleportUpgrade},
 }
 
-// CheckOthers refuses a host that another updater manages. With replace it refuses only
-// what cannot be replaced.
+// CheckOthers refuses a host that another updater manages. With replace it refuses only an updater
+// that cannot be replaced.
 func (h *Host) CheckOthers(replace bool) error {
 	theirs := h.othersFiles()
 	for _, t := range traces {
@@ -90,8 +90,8 @@ func (h *Host) CheckOthers(replace bool) error {
 	return nil
 }
 
-// CheckOthersCame says of a host with an active version which other updater came since. No version is changed while it is here.
-// A mask of the updater's own service is another check's.
+// CheckOthersCame says which other updater came since to a host with an active version. No version is changed while it is here.
+// Another check reports a mask of the updater's own service.
 func CheckOthersCame(h *Host) *failure.Error {
 	why, found := errors.AsType[*failure.Error](h.CheckOthers(false))
 	u := h.OwnUnits()
@@ -108,7 +108,7 @@ func CheckOthersCame(h *Host) *failure.Error {
 	return nil
 }
 
-// offOf says what takes another updater off the host. Teleport's own program is named by a path that leads to it: the usual link may
+// offOf says what takes another updater off the host. It names Teleport's own program by a path that leads to it: the usual link may
 // be ours.
 func offOf(h *Host, of *otherUpdater) string {
 	if of.off != "" {
@@ -156,8 +156,8 @@ func (h *Host) othersFiles() (files []string) {
 	return files
 }
 
-// PlanReplaced says which files are to be removed so that the updaters which are here
-// do nothing any more. The programs of their versions stay: processes may run from them.
+// PlanReplaced returns the files to remove so that the updaters that are here do nothing any more.
+// The programs of their versions stay: processes may run from them.
 func (h *Host) PlanReplaced() ([]state.LinkChange, error) {
 	var changes []state.LinkChange
 	for _, path := range h.othersFiles() {
@@ -173,9 +173,9 @@ func (h *Host) PlanReplaced() ([]state.LinkChange, error) {
 	return changes, nil
 }
 
-// RemoveReplaced keeps copies of these files, has uninstall know of them, and removes
-// them. What stands in their places by now is not theirs: it can be cut off anywhere
-// and begun again.
+// RemoveReplaced keeps copies of these files, records them for uninstall, and removes them. It can
+// be cut off anywhere and begun again: a file that stands in one of their places by now is not
+// theirs, and stays.
 func (h *Host) RemoveReplaced(files []state.LinkChange) error {
 	theirs := slices.DeleteFunc(slices.Clone(files), func(c state.LinkChange) bool { return !isBack(c) })
 	if h.HasOriginals() {
@@ -183,7 +183,7 @@ func (h *Host) RemoveReplaced(files []state.LinkChange) error {
 		if err != nil {
 			return err
 		}
-		// What an earlier replacement put aside stays: that updater is not here any more.
+		// Files that an earlier replacement put aside stay: that updater is not here any more.
 		b.Replaced = append(slices.DeleteFunc(b.Replaced, func(earlier state.LinkChange) bool {
 			return slices.ContainsFunc(files, func(c state.LinkChange) bool { return c.Path == earlier.Path })
 		}), files...)
@@ -214,8 +214,8 @@ func (h *Host) CheckPutBack(b Originals) error {
 	return nil
 }
 
-// CheckInTheWay refuses to put the files back that links replaced if somebody put other files in the places of the links: those
-// would stay.
+// CheckInTheWay refuses to put the files back that links replaced if somebody put other files in the places of the links: the
+// other files would stay.
 func (b Originals) CheckInTheWay() error {
 	for _, c := range b.Links {
 		switch stays, err := staysInTheWay(c); {
@@ -229,9 +229,9 @@ func (b Originals) CheckInTheWay() error {
 	return nil
 }
 
-// PutBackReplaced puts back what is left of an updater that was replaced: what came with
-// a package is not there any more, and what has come since, as with that updater itself,
-// stays. It returns what.
+// PutBackReplaced puts back what is left of an updater that was replaced: files that came with a
+// package are not there any more, and files that have come since, as with that updater itself,
+// stay. It returns the changes that it took back.
 func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
 	b, err := h.readOriginals()
 	if err != nil {

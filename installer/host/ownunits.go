@@ -11,15 +11,15 @@ import (
 	"teleport-update/systemd"
 )
 
-// A Timer is systemd as far as the updater's own units need it: to start the updater
-// every ten minutes, to stop doing so, and to read its files again.
+// A Timer is the part of systemd that the updater's own units need: to start the updater every ten
+// minutes, to stop doing so, and to read its files again.
 type Timer interface {
 	StartTimer(ctx context.Context, name string, changed bool) error
 	StopTimer(ctx context.Context, name string) error
 	DaemonReload(ctx context.Context) error
 }
 
-// OwnUnits are the updater's own service, timer and recovery.
+// OwnUnits returns the updater's own service, timer and recovery.
 func (h *Host) OwnUnits() systemd.Units {
 	u := systemd.Units{
 		UnitDir:   h.Paths.UnitDir,
@@ -30,7 +30,7 @@ func (h *Host) OwnUnits() systemd.Units {
 		Programs:  h.Paths.UnusualPrograms(),
 		Agent:     h.Paths.AgentUnit(),
 	}
-	// Nothing of ours stops, enables or disables by its name what is theirs.
+	// Nothing of ours stops, enables or disables another updater's timer by its name.
 	u.RecoveryOnly = h.TimerLater || len(othersAt(h, layout.TeleportsUpdaterDir)) > 0 && u.OthersTimer()
 	return u
 }
@@ -38,9 +38,9 @@ func (h *Host) OwnUnits() systemd.Units {
 // Installing is how the updater's own units are installed.
 type Installing struct {
 	EnableTimer bool // also a timer that somebody disabled
-	// First says that updates.yaml names no active version. Units go again with a first enable that comes to nothing. A host
-	// with an active version had units before, whoever removed their files: it counts on them, and on the drop-ins that
-	// RemoveUnits takes away as well.
+	// First says that updates.yaml names no active version. A first enable that comes to nothing removes its units again. A
+	// host with an active version had units before, even if their files were removed: it counts on them, and on the drop-ins
+	// that RemoveUnits takes away as well.
 	First bool
 }
 
@@ -97,8 +97,8 @@ func (h *Host) RemoveUnits(ctx context.Context, timer Timer) error {
 	return durable.RemoveMounted(filepath.Dir(h.Paths.Updater()))
 }
 
-// Label makes programs executable for systemd where SELinux decides on that. If it
-// fails, whether the agent runs is for the health watch to say.
+// Label makes programs executable for systemd if SELinux decides on that. If it fails, the health
+// watch shows whether the agent runs.
 func (h *Host) Label(ctx context.Context, dir string) {
 	if err := h.Labels.Restore(ctx, dir); err != nil {
 		h.Log.Warn("systemd may not be allowed to run what is there", "folder", dir, "error", err)

@@ -41,8 +41,8 @@ func CheckPIDFile(h *Host, u systemd.Unit, tree versions.Tree) error {
 		u.Name, tree.Release.Short(), then).To("%s; then run the command again", ownPIDFile(h, file, makes)).Refused()
 }
 
-// keepsFromFolder is the setting of a unit that keeps its processes from making files in a folder; empty if none does, or
-// nobody can tell. A folder that is not there may be one that systemd makes.
+// keepsFromFolder returns the setting of a unit that keeps its processes from making files in a folder; empty if none
+// does, or if that is not known. A missing folder may be one that systemd makes.
 func keepsFromFolder(u systemd.Unit, dir string) string {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func keepsFromFolder(u systemd.Unit, dir string) string {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	owns := ok && int(owner.Uid) == uid
-	const others = fs.FileMode(0o022) // of its groups only systemd knows all
+	const others = fs.FileMode(0o022) // only systemd knows all groups of the user
 	if uid == 0 || owns || u.PassesModes || info.Mode()&others != 0 {
 		return ""
 	}

@@ -18,8 +18,8 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// DropSaved removes the copy of a regular file that stands in its place again.
-// Where something else stands by now, the copy stays: there is no other.
+// DropSaved removes the copy of a regular file that stands in its place again. If something else
+// stands there by now, the copy stays: there is no other.
 func DropSaved(c state.LinkChange, originalDir string) error {
 	if c.Before.Saved == "" || !isBack(c) {
 		return nil
@@ -85,14 +85,14 @@ func restore(path, saved, originalDir string) error {
 	return durable.CloneFile(filepath.Join(originalDir, saved), path)
 }
 
-// staysInTheWay reports whether RevertLinks refuses to take a change back: a regular file stands there that is neither what stood
-// there before nor of the updater. What can be no program's place is an error.
+// staysInTheWay reports whether RevertLinks refuses to take a change back: a regular file stands there that is neither the one
+// from before nor of the updater. Something that no program's place can hold is an error.
 func staysInTheWay(c state.LinkChange) (bool, error) {
 	now, err := beforeOf(c.Path)
 	return now.Saved != "" && now.Saved != c.Before.Saved && now.Saved != c.PutBack, err
 }
 
-// takeBack makes path the link that it was before what was saved took its place.
+// takeBack makes path the link that it was before a saved file took its place.
 func takeBack(c state.LinkChange) error {
 	now, err := beforeOf(c.Path)
 	if err != nil {
@@ -101,8 +101,8 @@ func takeBack(c state.LinkChange) error {
 	return set(c.Path, c.Before.Link, now.Saved == c.PutBack)
 }
 
-// set makes path a link to target, or removes the link where target is empty.
-// A regular file gives way only if it was saved.
+// set makes path a link to target, or removes the link if target is empty. A regular file gives way
+// only if it was saved.
 func set(path, target string, saved bool) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -143,14 +143,13 @@ func syncFolders(changes []state.LinkChange) error {
 	return nil
 }
 
-// isBack reports whether what stood in a place before a change stands there, again or
-// still.
+// isBack reports whether a place holds, again or still, what stood there before a change.
 func isBack(c state.LinkChange) bool {
 	now, err := beforeOf(c.Path)
 	return err == nil && now == c.Before
 }
 
-// beforeOf says what stands at a path now.
+// beforeOf returns what stands at a path now.
 func beforeOf(path string) (state.Before, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -177,8 +176,8 @@ func (e *occupiedError) Error() string {
 	return fmt.Sprintf("%s is %s, and %s must go there: move it away", e.path, e.what, e.belongs)
 }
 
-// InTheWay says by an error of Problems what is in the place of a link or of the agent's unit and stays there until a
-// person moves it away; it is empty for any other error, as of a look that failed.
+// InTheWay returns, from an error of Problems, what is in the place of a link or of the agent's unit and stays there
+// until a person moves it away; it is empty for any other error, as of a look that failed.
 func InTheWay(err error) string {
 	if occupied, ok := errors.AsType[*occupiedError](err); ok {
 		return occupied.Error()

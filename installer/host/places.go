@@ -12,14 +12,14 @@ import (
 	"teleport-update/systemd"
 )
 
-// Places are where the agent's unit leads it.
+// Places are the paths that the agent's unit leads it to.
 type Places struct {
 	Config  string // its configuration
 	DataDir string // empty: the configuration says
 }
 
 const (
-	// configVariable has the agent read another configuration than the usual one.
+	// configVariable makes the agent read another configuration than the usual one.
 	configVariable = "TELEPORT_CONFIG_FILE"
 
 	// textVariable and textFlag give the agent its configuration itself, in base64, which then
@@ -29,9 +29,9 @@ const (
 )
 
 // AgentPlaces asks the agent's unit where the agent has its configuration and its data: its
-// command, drop-ins and environment files decide, for these are root's. What a process says
-// belongs to its user, and chooses no path. A unit that cannot be read to the end is an error: a
-// guess would take another database for the agent's.
+// command, drop-ins and environment files decide, for these are root's. The agent's user controls
+// what a process shows, so that chooses no path. A unit that cannot be read to the end is an error:
+// a guess would take another database for the agent's.
 func (h *Host) AgentPlaces() (Places, error) {
 	usual := Places{Config: h.Paths.AgentConfig}
 	command, err := h.AgentUnit().command()
@@ -50,7 +50,7 @@ func (h *Host) AgentPlaces() (Places, error) {
 	}
 	found := ledByCommand(command)
 	if _, named := command.Environment[configVariable]; named || command.Variables {
-		// Whoever can write the file would choose which files root reads and replaces.
+		// A user who can write the file would choose which files root reads and replaces.
 		for _, file := range command.Files {
 			if err := trust.Path(file); err != nil {
 				return usual, failure.Unchanged("the agent's unit leads it where %s says, which is not believed: %w", file, err).
@@ -68,9 +68,9 @@ func (h *Host) AgentPlaces() (Places, error) {
 	return found, nil
 }
 
-// ledBy compares where the agent's unit leads it now and would lead it with another content of its file, beside the
-// drop-ins and the environment of now. An agent that nothing leads takes the usual configuration. Without a unit
-// both are the zero Places.
+// ledBy returns where the agent's unit leads it now, and would lead it with another content of its file, beside the
+// present drop-ins and environment. An agent that nothing leads takes the usual configuration. Without a unit both
+// are the zero Places.
 func (a AgentUnit) ledBy(unit []byte) (now, then Places, err error) {
 	before, err := a.command()
 	if err != nil || !before.Found {
@@ -85,15 +85,15 @@ func (a AgentUnit) ledBy(unit []byte) (now, then Places, err error) {
 	return now, then, nil
 }
 
-// UnresolvedError: nobody but systemd can tell where the agent's unit leads it, or a configuration cannot be read that the unit does not
-// name. No version is changed then; it does not keep the agent from starting.
+// UnresolvedError means that only systemd can tell where the agent's unit leads it, or that a configuration cannot be read that the unit
+// does not name. No version is changed then; it does not keep the agent from starting.
 type UnresolvedError struct{ Err error }
 
 func (e *UnresolvedError) Error() string { return e.Err.Error() }
 func (e *UnresolvedError) Unwrap() error { return e.Err }
 
 // LedElsewhere compares where the agent's unit leads it now and would lead it with another content of its file, and reports whether
-// the configuration or the folder of data would be another one. What cannot be read is compared by its names.
+// the configuration or the folder of data would be another one. If a configuration cannot be read, other names are enough for that.
 func LedElsewhere(h *Host, unit []byte) (now, then Places, elsewhere bool) {
 	now, then, err := h.AgentUnit().ledBy(unit)
 	if err != nil || now == then {
@@ -107,14 +107,14 @@ func LedElsewhere(h *Host, unit []byte) (now, then Places, elsewhere bool) {
 	return now, then, err != nil || otherErr != nil || dir != other && !isSameFile(dir, other)
 }
 
-// ledByCommand are the places that a unit's command names, or its environment if the command does not.
+// ledByCommand returns the places that a unit's command names, or its environment if the command does not.
 func ledByCommand(command systemd.ServiceCommand) Places {
 	named := ledTo(command.Words)
 	named.Config = cmp.Or(named.Config, command.Environment[configVariable])
 	return named
 }
 
-// ledTo are the places that the arguments of a command name.
+// ledTo returns the places that the arguments of a command name.
 func ledTo(words []string) (named Places) {
 	for _, a := range systemd.Arguments(words) {
 		switch a.Name {
@@ -127,7 +127,7 @@ func ledTo(words []string) (named Places) {
 	return named
 }
 
-// checkPlaces refuses what names no place that could be looked at.
+// checkPlaces refuses places that could not be looked at.
 func checkPlaces(found Places, command systemd.ServiceCommand, unit string) error {
 	const edit = "`systemctl edit %s`"
 	for _, path := range []string{found.Config, found.DataDir} {

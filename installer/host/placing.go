@@ -8,8 +8,8 @@ import (
 	"teleport-update/versions"
 )
 
-// Place puts a version where systemd and people find it, whatever stands there:
-// its links, as far as changes say, and then its unit.
+// Place puts a version where systemd and people find it, no matter what stands there: the changes
+// of links, and then its unit.
 func (h *Host) Place(tree versions.Tree, links []state.LinkChange) error {
 	if err := h.Link(links); err != nil {
 		return err
@@ -28,13 +28,13 @@ func (h *Host) Link(links []state.LinkChange) error {
 	return ApplyLinks(links, h.Paths.Original())
 }
 
-// PlanLinks says what changes in the link folder make the programs of a tree linked.
+// PlanLinks returns the changes in the link folder that link the programs of a tree.
 func (h *Host) PlanLinks(tree versions.Tree) ([]state.LinkChange, error) {
 	return PlanLinks(h.Paths.LinkDir, tree, h.known())
 }
 
-// PlanFreeLinks is PlanLinks without the links of helpers in whose place is something that no link replaces: a repair tells
-// of them later. What is in the place of the agent's own link is an error.
+// PlanFreeLinks is PlanLinks without the links of helpers whose places hold something that no link replaces: a repair
+// reports them later. In the place of the agent's own link, such a thing is an error.
 func PlanFreeLinks(h *Host, to versions.Tree) ([]state.LinkChange, error) {
 	changes, err := h.PlanLinks(to)
 	if InTheWay(err) == "" {
@@ -44,8 +44,8 @@ func PlanFreeLinks(h *Host, to versions.Tree) ([]state.LinkChange, error) {
 	return changes, err
 }
 
-// Repair makes links and unit a version's, whatever is there. A version that was
-// published again may bring other programs.
+// Repair makes links and unit a version's, no matter what is there. A version that was published
+// again may bring other programs.
 func (h *Host) Repair(tree versions.Tree) error {
 	if err := makeLinks(h, tree); err != nil {
 		return err
@@ -78,8 +78,7 @@ func makeLinks(h *Host, tree versions.Tree) error {
 	return nil
 }
 
-// LinkUpdater makes the updater's own link the version's, where the version
-// brings an updater of ours.
+// LinkUpdater makes the updater's own link the version's, if the version brings an updater of ours.
 func (h *Host) LinkUpdater(tree versions.Tree) error {
 	changes, err := PlanUpdaterLink(h.Paths.LinkDir, tree)
 	if err != nil {

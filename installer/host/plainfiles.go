@@ -15,9 +15,9 @@ import (
 	"teleport-update/versions"
 )
 
-// LeavePlainFiles replaces each link of the tree in linkDir by a copy of what it
-// leads to, durably, so that the programs outlive the store. It can be repeated, also
-// when the programs that have a place of their own are gone by then.
+// LeavePlainFiles replaces each link of the tree in linkDir by a copy of its target, durably, so
+// that the programs outlive the store. It can be repeated, even if the programs that have a place
+// of their own are gone by then.
 func LeavePlainFiles(linkDir string, t versions.Tree) error {
 	links, err := linksOf(t, linkDir)
 	if errors.Is(err, fs.ErrNotExist) && t.Programs != "" {
@@ -43,8 +43,8 @@ func LeavePlainFiles(linkDir string, t versions.Tree) error {
 	return nil
 }
 
-// Lost are what keeps the agent of a tree from being left as plain files: links that are gone, lead nowhere or into the store, which
-// goes, and whether the agent's unit is gone or empty. A program or a unit of somebody else is no part of it: once the store is removed,
+// Lost returns what keeps the agent of a tree from being left as plain files: links that are gone, lead nowhere or into the store, which
+// goes, and whether the agent's unit is gone or empty. A program or a unit of somebody else is left out: once the store is removed,
 // nothing would keep a copy.
 func Lost(h *Host, tree versions.Tree) (links []state.LinkChange, unit bool, err error) {
 	all, err := PlanFreeLinks(h, tree)
@@ -64,7 +64,7 @@ func Lost(h *Host, tree versions.Tree) (links []state.LinkChange, unit bool, err
 	return links, UnitLost(now), err
 }
 
-// outlivesStore reports whether a program stands at a path that is not of the store.
+// outlivesStore reports whether the program at a path is not in the store.
 func outlivesStore(h *Host, path string, now state.Before) (bool, error) {
 	if now.Link == "" {
 		return now.Saved != "", nil
@@ -76,8 +76,8 @@ func outlivesStore(h *Host, path string, now state.Before) (bool, error) {
 	return !ours, err
 }
 
-// PlaceLost puts what is Lost in its place. Its folder of programs may be gone, if an uninstall was cut off after that: then
-// LeavePlainFiles says whether anything is missing.
+// PlaceLost puts links and unit that are Lost in their places. The folder of programs may be gone, if an uninstall was cut
+// off after that: then LeavePlainFiles says whether anything is missing.
 func PlaceLost(h *Host, tree versions.Tree) error {
 	if _, err := tree.Binaries(); errors.Is(err, fs.ErrNotExist) {
 		return nil

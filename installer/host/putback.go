@@ -45,7 +45,7 @@ func (h *Host) PutBack(ctx context.Context) error {
 	return nil
 }
 
-// RemovePlaced removes what enable placed and nobody has changed since.
+// RemovePlaced removes the files that enable placed and nobody has changed since.
 func RemovePlaced(h *Host) error {
 	b, err := h.readOriginals()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,8 +57,7 @@ func RemovePlaced(h *Host) error {
 	return b.removePlaced()
 }
 
-// UnplaceUnit takes away the unit that PutBack put back in another folder than that of the agent's unit of today, where it could take
-// precedence.
+// UnplaceUnit removes the unit that PutBack put back in another folder than the agent's present unit, where it could take precedence.
 func UnplaceUnit(h *Host) error {
 	b, err := h.Originals()
 	if err != nil || b.Unit.Path == "" || h.isUnit(b.Unit.Path) {
@@ -91,14 +90,14 @@ func (b Originals) leaves(program string) bool {
 	return err == nil
 }
 
-// AgentBefore is the program of the agent that comes back once all is put back, where it is now.
-// comes is false where no agent was here before, as far as is known.
+// AgentBefore returns the program of the agent that comes back once all is put back, at its present
+// path. comes is false if no agent was here before, as far as is known.
 func (h *Host) AgentBefore(o Originals) (program string, comes bool) {
 	program = filepath.Join(h.Paths.LinkDir, AgentName)
 	units := [][]byte{o.Unit.Content, o.PackageUnit}
 	comes = o.Unit.Regular || o.Unit.Target != "" || len(o.Packages) > 0
 	if h.Usual() {
-		// One of a folder that ranks below ours starts again once ours is gone.
+		// A unit in a folder that ranks below ours starts again once ours is gone.
 		for _, dir := range layout.PackageUnitDirs {
 			unit, err := regular.Read(filepath.Join(dir, h.Paths.AgentUnit()), state.MaxConfigSize, 0)
 			comes = comes || err == nil

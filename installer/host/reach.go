@@ -20,13 +20,13 @@ import (
 	"teleport-update/systemd"
 )
 
-// reachLimit is for how long a file system, or the host's directory of users, is waited for.
+// reachLimit is how long to wait for a file system, or for the host's directory of users.
 const reachLimit = 5 * time.Second
 
-// CheckReach says what is closed to the user of the agent's unit that its next process needs: its program, its configuration or
-// its database. The process that runs has all of them open, and shows nothing. why is a *failure.RefusedError, or nil if nothing
-// is known to be closed; err is why that cannot be told. programs are those that the unit is to start beside its own. It
-// starts child processes only if a mode closes something.
+// CheckReach says which file that the next process of the agent's unit needs is closed to its user: its program, its
+// configuration or its database. The process that runs has all of them open, and shows nothing. why is a *failure.RefusedError,
+// or nil if nothing is known to be closed; err is why that is not known. programs are those that the unit is to start beside its
+// own. It starts child processes only if a mode closes something.
 func CheckReach(ctx context.Context, h *Host, u systemd.Unit, ask AskUnit, programs ...string) (why, err error) {
 	if u.LoadState != "loaded" || u.HasRoot() {
 		return nil, nil
@@ -35,13 +35,13 @@ func CheckReach(ctx context.Context, h *Host, u systemd.Unit, ask AskUnit, progr
 	defer cancel()
 	account, err := accountOf(ctx, u)
 	if err != nil || account.UID == 0 {
-		return nil, nil // that nobody knows the user is another check's
+		return nil, nil // another check reports an unknown user
 	}
 	for _, need := range needsOf(h, u, programs) {
 		barrier, failed := account.Barred(ctx, need.path, need.to)
 		switch {
 		case errors.Is(failed, fs.ErrNotExist), errors.Is(failed, unix.ENOTDIR):
-			continue // what is missing is another check's
+			continue // another check reports a missing file
 		case failed != nil:
 			err = failed
 			continue
@@ -56,7 +56,7 @@ func CheckReach(ctx context.Context, h *Host, u systemd.Unit, ask AskUnit, progr
 	return nil, err
 }
 
-// accountOf is the user that a unit's processes have, with its groups.
+// accountOf returns the user of a unit's processes, with its groups.
 func accountOf(ctx context.Context, u systemd.Unit) (asuser.Account, error) {
 	own, more := "", []string(nil)
 	for _, setting := range u.Ties.Startup.Groups {
@@ -74,12 +74,12 @@ func accountOf(ctx context.Context, u systemd.Unit) (asuser.Account, error) {
 type need struct {
 	path string
 	to   asuser.Right
-	does string // with the file, as a sentence has it
-	give string // the path from which on the agent's user has to have all; empty: nothing has to be its own
-	fix  string // what helps in place of opening the file; empty: that helps
+	does string // with the file, as a part of a sentence
+	give string // the path below which everything has to be the agent's user's; empty: nothing has to be
+	fix  string // what helps instead of opening the file; empty: opening it
 }
 
-// needsOf are those of an agent. Of a unit that starts a script of somebody's, nobody knows as whom the agent runs.
+// needsOf returns the needs of an agent. If a unit starts somebody's script, nobody knows which user the agent runs as.
 func needsOf(h *Host, u systemd.Unit, programs []string) (all []need) {
 	for _, program := range append([]string{u.ExecStart}, programs...) {
 		if program != "" {
@@ -109,7 +109,7 @@ func needsOf(h *Host, u systemd.Unit, programs []string) (all []need) {
 	return all
 }
 
-// startsFirst is a service that systemd starts before the unit: it may open what is closed, each time.
+// startsFirst returns a service that systemd starts before the unit: each time, it may open what is closed.
 func startsFirst(ctx context.Context, u systemd.Unit, ask AskUnit) (string, error) {
 	for _, name := range u.Ties.Startup.Services {
 		service, err := ask(ctx, name)
@@ -124,8 +124,8 @@ func startsFirst(ctx context.Context, u systemd.Unit, ask AskUnit) (string, erro
 	return "", nil
 }
 
-// startsWith reports whether systemd starts a service when it starts the unit again, and the service may bring then what is missing
-// now. One that runs is not started again, unless it goes down with the unit. One that failed brought nothing.
+// startsWith reports whether systemd starts a service when it starts the unit again, so that the service may bring what is missing
+// now. A service that runs is not started again, unless it goes down with the unit. A service that failed brought nothing.
 func startsWith(u, service systemd.Unit) bool {
 	switch {
 	case service.LoadState != "loaded", service.ActiveState == "failed":
@@ -136,8 +136,8 @@ func startsWith(u, service systemd.Unit) bool {
 	return true
 }
 
-// startingNow is the unit without the services that systemd does not start first if it starts the unit now: at the next boot it starts
-// all of them. A service that systemd says nothing of stays.
+// startingNow returns the unit without the services that systemd does not start first if it starts the unit now: at the next boot it
+// starts all of them. A service that systemd cannot be asked about stays.
 func startingNow(ctx context.Context, u systemd.Unit, ask AskUnit) systemd.Unit {
 	var services []string
 	for _, name := range u.Ties.Startup.Services {
@@ -150,7 +150,7 @@ func startingNow(ctx context.Context, u systemd.Unit, ask AskUnit) systemd.Unit 
 	return u
 }
 
-// closedTo says what keeps the agent's user from what the next process needs, and how to open it.
+// closedTo says what keeps the agent's user from a need of the next process, and how to open it.
 func closedTo(h *Host, u systemd.Unit, account asuser.Account, n need, b *asuser.Barrier) error {
 	advice := fmt.Sprintf("`%s` opens it, and `namei -l %s` shows the way", opens(account, n, b), n.path)
 	switch {
@@ -173,8 +173,8 @@ func isSameFile(a, b string) bool {
 	return err == nil && otherErr == nil && os.SameFile(one, other)
 }
 
-// opens is the command that opens a barrier: the least that helps, and nothing that opens the agent's own files to everybody. It follows
-// no link that the agent's user puts there before somebody types it.
+// opens returns the command that opens a barrier: the least that helps, and nothing that opens the agent's own files to everybody. It
+// follows no link that the agent's user puts there before somebody types it.
 func opens(account asuser.Account, n need, b *asuser.Barrier) string {
 	letter := map[asuser.Right]string{asuser.Execute: "x", asuser.Write: "w", asuser.Read: "r"}[b.Lacks]
 	real, err := filepath.EvalSymlinks(n.give)

@@ -10,8 +10,8 @@ import (
 )
 
 // CheckRecovery says what would keep the recovery at boot from its work, as systemd has its unit: a mask,
-// or what a drop-in adds. It is nil if nothing shows, or no systemd runs. What the unit runs is tried
-// by Rescuer.
+// or an addition of a drop-in. It is nil if nothing shows, or no systemd runs. Rescuer tries the program
+// that the unit runs.
 func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error {
 	look := "look at " + strings.Join(u.OthersDropIns(), ", ")
 	switch {
@@ -52,8 +52,8 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 	return nil
 }
 
-// CheckLimits names the limit that would have systemd end one of the updater's own units, u, before it has undone a version; nil if
-// there is none.
+// CheckLimits names the limit by which systemd would end one of the updater's own units, u, before it has undone a version; nil
+// without such a limit.
 func (h *Host) CheckLimits(u systemd.Unit) *failure.Error {
 	short := h.OwnUnits().ShortLimit(u)
 	if short == nil {
@@ -63,8 +63,8 @@ func (h *Host) CheckLimits(u systemd.Unit) *failure.Error {
 		To("remove that setting and run `systemctl daemon-reload`")
 }
 
-// keepsRecovery is the setting of the recovery's unit that keeps it from its program, or from a folder in
-// which it puts files back; empty if none does. A folder that is not there yet is left out.
+// keepsRecovery returns the setting of the recovery's unit that keeps it from its program, or from a
+// folder in which it puts files back; empty if none does. A missing folder is left out.
 func keepsRecovery(u systemd.Unit, folders []string) string {
 	need := map[string]systemd.Access{u.ExecStart: systemd.Executing}
 	for _, dir := range folders {

@@ -17,9 +17,9 @@ import (
 // with a slow disk.
 const rescuerLimit = 30 * time.Second
 
-// Rescuer asks the program that the recovery at boot runs for the highest schema of a
-// journal that it can act on; 0 and an error where it does not say. It is asked each
-// time: a package may have exchanged it since.
+// Rescuer asks the program that the recovery at boot runs for the highest schema of a journal that
+// it can act on; 0 and an error if it does not say. It is asked each time: a package may have
+// exchanged it since.
 func (h *Host) Rescuer(ctx context.Context) (program string, schema int, err error) {
 	if program, err = h.OwnUnits().Rescuer(); err != nil {
 		return program, 0, err
@@ -28,8 +28,8 @@ func (h *Host) Rescuer(ctx context.Context) (program string, schema int, err err
 	return program, schema, err
 }
 
-// LoadedRescuer is Rescuer for the command that systemd has loaded for the recovery, where a drop-in put another one around
-// the program or in its place: with the words before "recover", it is asked in the same way.
+// LoadedRescuer is Rescuer for the command that systemd has loaded for the recovery, if a drop-in put another one around
+// the program or in its place: it asks in the same way, with the words before "recover".
 func LoadedRescuer(ctx context.Context, recovery systemd.Unit) (schema int, err error) {
 	words := recovery.Command
 	for _, later := range recovery.Later {
@@ -48,12 +48,12 @@ func LoadedRescuer(ctx context.Context, recovery systemd.Unit) (schema int, err 
 	return schemaOf(ctx, program, words[1:n]...)
 }
 
-// recovers is the command of the updater that a recovery is.
+// recovers is the updater's command for a recovery.
 const recovers = "recover"
 
-// schemaOf asks an updater, which other words may come before, for the highest schema of a journal that it can act on.
+// schemaOf asks an updater, with words that may come before, for the highest schema of a journal that it can act on.
 func schemaOf(ctx context.Context, program string, words ...string) (schema int, err error) {
-	// The kernel has one word for a lost mode, and for a mount with noexec.
+	// The kernel has one error for a lost mode, and for a mount with noexec.
 	if why, blind := executable.Why(program); blind == nil && why != nil {
 		return 0, why
 	}
@@ -63,7 +63,7 @@ func schemaOf(ctx context.Context, program string, words ...string) (schema int,
 	ctx, cancel := context.WithTimeoutCause(ctx, rescuerLimit, fmt.Errorf("no answer within %v", rescuerLimit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append(words, "version", "--format", "json")...)
-	// What this run was told is not for that one. Words before it may be looked for where systemd has them looked for.
+	// The environment of this run is not for that program. Words before it are found in a PATH like systemd's.
 	cmd.Env, cmd.WaitDelay = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"}, time.Second
 	out, err := cmd.Output()
 	if ctx.Err() != nil {

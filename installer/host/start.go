@@ -19,10 +19,10 @@ import (
 	"teleport-update/systemd"
 )
 
-// CheckCanStart says what keeps systemd from starting the agent again, as far as that shows
-// without trying: an agent that serves is not to be stopped for a start that is known to
-// fail. Each error is a *failure.RefusedError, for all of these are an administrator's.
-// database is where the agent has its database; empty: it has none. ask is asked for the services that systemd starts first.
+// CheckCanStart says what keeps systemd from starting the agent again, as far as that shows without trying: an agent that
+// serves is not to be stopped for a start that is known to fail. Each error is a *failure.RefusedError, for all the causes
+// are an administrator's. database is the path of the agent's database; empty means that it has none. ask is called for the
+// services that systemd starts first.
 func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database string, ask AskUnit) error {
 	if u.LoadState == "" || u.LoadState == "not-found" {
 		return nil // nobody starts it here
@@ -39,8 +39,8 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	return h.CheckNextStart(ctx, startingNow(ctx, u, ask), database)
 }
 
-// CheckNextStart is CheckCanStart for the next boot, which starts also what is started by nobody
-// else. A masked unit is another's to tell of.
+// CheckNextStart is CheckCanStart for the next boot, which also starts services that nothing else
+// starts. Another check reports a masked unit.
 func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database string) error {
 	unmet, startup := u.Ties.Unmet(ctx), u.Ties.Startup.PreventsStart(ctx)
 	places, err := h.AgentPlaces()
@@ -115,8 +115,8 @@ func checkConfigThere(config string) error {
 	return failure.Refuse("%s, with which the agent's unit starts it, cannot be looked at: %w", config, err)
 }
 
-// checkConfigReads refuses a configuration that the agent's next process could not read. The one that runs may have read it before
-// somebody broke it.
+// checkConfigReads refuses a configuration that the agent's next process could not read. The process that runs may have read it
+// before somebody broke it.
 func checkConfigReads(unit, config string) error {
 	if _, err := ReadAgentSettings(config); err != nil {
 		return failure.Refuse("%s would not start again, for its configuration cannot be read: %w: correct the file", unit, err)
@@ -124,13 +124,13 @@ func checkConfigReads(unit, config string) error {
 	return nil
 }
 
-// CheckDatabaseThere says of a process of the agent's that its database is missing, is empty, or is another one, where the next one would
-// look for it, and make an empty one. had says that the agent is known to have had one; else it is one
-// that the process has open, whose path is followed by nobody.
+// CheckDatabaseThere says that the database of an agent's process is missing, is empty, or is another one, at the path where the next
+// process would look for it and make an empty one. had says that the agent is known to have had a database; otherwise the process has to
+// have one open, whose path nobody follows.
 func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 	path, err := h.Database()
 	if err != nil {
-		return nil // another check tells of that
+		return nil // another check reports that
 	}
 	info, err := os.Lstat(path)
 	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
@@ -156,13 +156,13 @@ func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 		"put it back, or mount its file system, before anybody restarts the agent", path)
 }
 
-// unreachable says what keeps the unit's next process from the agent's program or its database, a setting
-// of the unit or a mount: the process that runs may have been started without it.
+// unreachable says which setting of the unit, or which mount, keeps the unit's next process from the
+// agent's program or its database: the process that runs may have been started without it.
 func (h *Host) unreachable(u systemd.Unit, database string) error {
 	program := u.ExecStart
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {
-		real = program // what is missing is another check's
+		real = program // another check reports a missing file
 	}
 	for path, to := range map[string]systemd.Access{program: systemd.Seeing, real: systemd.Executing} {
 		if setting := u.Ties.View.Denies(path, to); setting != "" {
@@ -220,6 +220,6 @@ func (h *Host) LooksElsewhere(u systemd.Unit) bool {
 	return differs(loaded.Config, p.Config) || differs(loaded.DataDir, p.DataDir)
 }
 
-// startRoom is what an agent needs of its data's file system to start, in bytes: less than
-// any does, so that one that could start is not kept from it.
+// startRoom is how many bytes an agent needs on its data's file system to start: less than any
+// agent does, so that one that could start is not kept from it.
 const startRoom = 256 << 10

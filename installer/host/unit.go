@@ -20,9 +20,8 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// CheckUnit refuses when the unit that systemd would use for the agent is neither
-// ours nor one that ours replaces. Where there is no systemd to say, as in the
-// image of a host, u is the zero Unit.
+// CheckUnit refuses if the unit that systemd would use for the agent is neither ours nor one that
+// ours replaces. Without systemd, as in the image of a host, u is the zero Unit.
 func (h *Host) CheckUnit(u systemd.Unit) error {
 	switch {
 	case u.LoadState == "":
@@ -41,8 +40,8 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 	case h.startsAnother(u):
 		return failure.Unchanged("%w", h.another(u)).Refused()
 	case u.FragmentPath == "" || h.isUnit(u.FragmentPath), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
-		// A package's unit ranks below ours, and is taken over by it. Everything else
-		// that systemd would prefer is in the way.
+		// A package's unit ranks below ours, and ours takes its place. Any other unit that systemd would
+		// prefer is in the way.
 		return nil
 	}
 	if u.SourcePath != "" {
@@ -52,8 +51,8 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 	return takesPrecedence(h, u.FragmentPath)
 }
 
-// isUnit reports whether a path is that of the agent's unit, by whatever name: /lib may be a
-// link to /usr/lib.
+// isUnit reports whether a path is the agent's unit, by whatever name: /lib may be a link to
+// /usr/lib.
 func (h *Host) isUnit(path string) bool {
 	if path == h.Paths.Unit() {
 		return true
@@ -63,7 +62,7 @@ func (h *Host) isUnit(path string) bool {
 	return err == nil && err2 == nil && filepath.Base(path) == h.Paths.AgentUnit() && os.SameFile(a, b)
 }
 
-// startsAnother reports whether a drop-in has our unit start what is not the agent's link: a program beside it, too, as a wrapper.
+// startsAnother reports whether a drop-in makes our unit start another program than the agent's link, for example a wrapper beside it.
 func (h *Host) startsAnother(u systemd.Unit) bool {
 	return h.isUnit(u.FragmentPath) && len(h.othersDropIns(u)) > 0 && u.ExecStart != filepath.Join(h.Paths.LinkDir, AgentName)
 }
@@ -100,8 +99,8 @@ func masked(unit string) error {
 	return failure.Unchanged("%s is masked: `%s` first", unit, systemd.Unmask(unit)).Refused()
 }
 
-// takesPrecedence refuses a unit that systemd prefers to ours. What an administrator's says is kept if ours takes its place,
-// which is so at the first enable only, and is lost if somebody removes it to get on.
+// takesPrecedence refuses a unit that systemd prefers to ours. The settings of an administrator's unit are kept if ours
+// takes its place, which happens at the first enable only. They are lost if somebody removes the unit to get on.
 func takesPrecedence(h *Host, path string) error {
 	why := failure.Unchanged("%s takes precedence over the unit that the updater manages", path)
 	info, err := os.Lstat(path)
@@ -115,16 +114,15 @@ func takesPrecedence(h *Host, path string) error {
 	return why.To("%s", toDropIn(h.Paths.AgentUnit())).Refused()
 }
 
-// toDropIn says how to get rid of a unit of the agent's that is in the way of ours, without what it says being lost.
+// toDropIn says how to get rid of a unit of the agent's that is in the way of ours without losing its settings.
 func toDropIn(unit string) string {
 	return fmt.Sprintf("write what it says otherwise into a drop-in (`systemctl edit %s`; an empty ExecStart= comes before another command), "+
 		"then remove the file", strings.TrimSuffix(unit, ".service"))
 }
 
-// CheckStarts says what keeps systemd from starting a version, whose links and unit
-// are in their places: the unit that it read must be ours, and its command lead
-// through a link of ours into the tree. A file of an administrator's is a
-// *failure.RefusedError, and so is a folder of links that the version's own unit does not know; any other error speaks
+// CheckStarts says what keeps systemd from starting a version, whose links and unit are in their places: the unit that
+// it read must be ours, and its command lead through a link of ours into the tree. A file of an administrator's is a
+// *failure.RefusedError, and so is a folder of links that the version's own unit does not know; any other error counts
 // against the version, whose own unit starts something else.
 func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 	if u.LoadState == "" || u.LoadState == "not-found" {
@@ -171,7 +169,7 @@ func CheckAccess(u systemd.Unit, to systemd.Access, paths ...string) error {
 // `systemctl enable` follows a link and pins the version's own folder into
 // /etc, where it would dangle once that version is removed.
 //
-// What is there already is not written again: its folder may be read-only.
+// A unit that is there already is not written again: its folder may be read-only.
 func (h *Host) PlaceUnit(tree versions.Tree) error {
 	is, err := h.hasUnitOf(tree)
 	if err != nil {
@@ -190,8 +188,8 @@ func (h *Host) PlaceUnit(tree versions.Tree) error {
 	return durable.WriteFile(h.Paths.Unit(), content, 0o644)
 }
 
-// settleUnit puts a unit on stable storage that is as it should be: a run that was killed
-// may have written it, and not come to its sync.
+// settleUnit puts a unit that is as it should be on stable storage: a run that was killed may have
+// written it, and not come to its sync.
 func settleUnit(path string, regular bool) error {
 	if regular {
 		if err := durable.SyncFile(path); err != nil {
@@ -204,7 +202,7 @@ func settleUnit(path string, regular bool) error {
 	return nil
 }
 
-// UnitOf is the unit file of a version.
+// UnitOf returns the unit file of a version.
 func (h *Host) UnitOf(tree versions.Tree) (state.UnitFile, error) {
 	content, err := h.unitOf(tree)
 	return state.UnitFile{Path: h.Paths.Unit(), Regular: true, Content: content, Mode: 0o644}, err
@@ -248,7 +246,7 @@ func refuseUnit(path string) error {
 	return failure.Unchanged("%w", &occupiedError{path, "neither a file nor a link", "the agent's unit"}).Refused()
 }
 
-// RestoreUnit puts a unit file back as it was, where it is not.
+// RestoreUnit puts a unit file back as it was, unless it is so already.
 func RestoreUnit(u state.UnitFile) error {
 	now, err := ReadUnit(u.Path)
 	if err == nil && SameUnit(now, u) {
@@ -274,7 +272,7 @@ func RestoreUnit(u state.UnitFile) error {
 	}
 }
 
-// Problems lists what differs from what the version in tree should have. What no link or unit replaces is an error, see InTheWay.
+// Problems lists how links and unit differ from those that tree should have. Something that neither replaces is an error, see InTheWay.
 func (h *Host) Problems(tree versions.Tree) ([]string, error) {
 	problems, err := CheckLinks(h.Paths.LinkDir, tree)
 	if err != nil {
@@ -294,14 +292,14 @@ func (h *Host) Problems(tree versions.Tree) ([]string, error) {
 	case !info.Mode().IsRegular() && info.Mode()&os.ModeSymlink == 0:
 		return nil, refuseUnit(unit)
 	}
-	// What cannot be read like a unit is none, and a new one takes its place.
+	// A file that cannot be read like a unit does not count, and a new one takes its place.
 	if got, err := regular.Read(unit, archive.MaxUnit, 0); err != nil || !bytes.Equal(got, want) {
 		problems = append(problems, unit+" is not the unit of version "+tree.Release.Version)
 	}
 	return problems, nil
 }
 
-// othersDropIns are the files that add to the agent's unit and are not the updater's.
+// othersDropIns returns the files that add to the agent's unit and are not the updater's.
 func (h *Host) othersDropIns(u systemd.Unit) []string {
 	own := []string{h.OwnUnits().UpdaterInfoFile(), h.OwnUnits().CarriedFile()}
 	return slices.DeleteFunc(slices.Clone(u.DropIns), func(path string) bool { return slices.Contains(own, path) })
