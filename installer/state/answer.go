@@ -7,8 +7,8 @@ import (
 	"teleport-update/internal/version"
 )
 
-// LastAnswer is find.json: what find said last, and to whom. It is a cache for
-// status, so it is neither synced nor trusted for any decision.
+// LastAnswer is find.json: find's last answer, and who asked. It is a cache for status, so it is
+// neither synced nor trusted for any decision.
 type LastAnswer struct {
 	Time  time.Time `json:"time"`
 	Proxy string    `json:"proxy"`
@@ -16,7 +16,7 @@ type LastAnswer struct {
 	version.Release
 	AutoUpdate bool `json:"auto_update"`
 	Jitter     int  `json:"jitter_seconds"`
-	// GroupUnknown: find has groups, and not this one.
+	// GroupUnknown means that find has groups, and not this one.
 	GroupUnknown bool `json:"group_unknown,omitempty"`
 	// RetryFailed is when somebody had hosts try the version again.
 	RetryFailed time.Time `json:"retry_failed,omitzero"`
@@ -38,8 +38,8 @@ type Shared struct {
 	Last  time.Time `json:"last"`
 }
 
-// AskedBy notes the host that asked, after the answer at path. A host that took another one's disk over asks after the other
-// one, and of two hosts on one folder each asks again after the other.
+// AskedBy notes the host that asked, after the answer at path. A host that took over another host's disk asks after that
+// host; two hosts on one folder ask in turn.
 func (a *LastAnswer) AskedBy(by Asker, path string) {
 	a.Asker = by
 	var last LastAnswer

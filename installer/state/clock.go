@@ -2,19 +2,19 @@ package state
 
 import "time"
 
-// Clock is what the clock says, and what tells whether somebody set it. The zero Clock: nobody knows.
+// Clock is the time of the clock, and the time since the boot, which shows whether somebody set the clock. The zero Clock is unknown.
 type Clock struct {
 	Now time.Time
 	Up  time.Duration // since the boot, also while the host slept; zero: not known
 }
 
-// clockSlack is by how much times may disagree without a clock that was set: they are written
-// in whole seconds.
+// clockSlack is how much times may disagree although nobody set the clock: they are written in
+// whole seconds.
 const clockSlack = 2 * time.Second
 
 // follow moves the times of this boot along with a clock that was set since they were written: one that a
-// host got with the boot may be off by years, and a time that lies ahead would hide what came
-// after it. What lies ahead all the same did not end well then, for all one knows.
+// host got with the boot may be off by years, and a time that lies ahead would hide later ones. A time
+// that lies ahead all the same is dropped: nobody knows that a run ended well then.
 func (t *Ticks) follow(c Clock) {
 	if c.Now.IsZero() {
 		return
@@ -43,7 +43,7 @@ func (t *Ticks) follow(c Clock) {
 	}
 }
 
-// findings are when runs found what still is so.
+// findings returns the times at which runs found something that is still so.
 func (t *Ticks) findings() (all []*time.Time) {
 	if u := t.Unreachable; u != nil {
 		all = append(all, &u.Since)

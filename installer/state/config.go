@@ -54,18 +54,18 @@ type Spec struct {
 	AgentConfig string     `yaml:"agent_config,omitempty" json:"agent_config,omitempty"`
 	Health      HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup      BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
-	// TextfileDir is where metrics are written for node_exporter; empty: nowhere.
+	// TextfileDir is the folder for node_exporter's metrics; without it none are written.
 	TextfileDir string `yaml:"textfile_dir,omitempty" json:"textfile_dir,omitempty"`
-	// NoClusterReport: the agent is not told of its updater, and reports nothing about it
+	// NoClusterReport means that the agent knows nothing of its updater, and reports nothing about it
 	// to its cluster.
 	NoClusterReport bool `yaml:"no_cluster_report,omitempty" json:"no_cluster_report,omitempty"`
-	// AllowProxyConflict: a person allowed a proxy that is another host than the one that the agent's configuration names.
+	// AllowProxyConflict means that a person allowed a proxy on another host than the one that the agent's configuration names.
 	AllowProxyConflict bool    `yaml:"allow_proxy_conflict,omitempty" json:"allow_proxy_conflict,omitempty"`
 	Unknown            unknown `yaml:",inline" json:"-"`
 }
 
-// KeepUnknown takes over what this program does not know of another Spec: it is never
-// handed from one process to another, and stays where updates.yaml has it.
+// KeepUnknown takes over the unknown fields of another Spec: they are never handed from one process
+// to another, and stay as updates.yaml has them.
 func (s *Spec) KeepUnknown(of Spec) {
 	s.Unknown, s.Health.Unknown, s.Backup.Unknown = of.Unknown, of.Health.Unknown, of.Backup.Unknown
 }
@@ -77,23 +77,22 @@ type BackupSpec struct {
 	Unknown unknown  `yaml:",inline" json:"-"`
 }
 
-// ErrEmpty is a configuration of which nothing is left but a name.
+// ErrEmpty means that the file of the configuration is there, and empty.
 var ErrEmpty = errors.New("the file is empty")
 
-// EmptyConfig is that of a host on which the updater was never enabled.
+// EmptyConfig returns the configuration of a host on which the updater was never enabled.
 func EmptyConfig() Config { return Config{Version: configVersion, Kind: configKind} }
 
-// LoadConfig reads updates.yaml as it stands there; see Paths.LoadConfig for what RFD
-// 0169 leaves out of it. One that is not there is an empty
-// configuration: the updater is installed but was never enabled.
+// LoadConfig reads updates.yaml as it stands there; see Paths.LoadConfig for what RFD 0169 leaves
+// out of it. A missing file is an empty configuration: the updater is installed but was never
+// enabled.
 func LoadConfig(path string) (Config, error) {
 	c, _, err := LoadConfigOr(path, "")
 	return c, err
 }
 
-// LoadConfigOr is LoadConfig where the text of the file was recorded: what is not there
-// any more, or is there and empty, is lost, and the recorded configuration holds. An
-// empty text records nothing.
+// LoadConfigOr is LoadConfig for a file whose text was recorded: a file that is gone, or empty, is
+// lost, and the recorded configuration holds. An empty text records nothing.
 func LoadConfigOr(path, recorded string) (c Config, lost bool, err error) {
 	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -101,7 +100,7 @@ func LoadConfigOr(path, recorded string) (c Config, lost bool, err error) {
 		return Config{}, false, failure.Unchanged("read the configuration: %w", err)
 	}
 	data = plaintext.UTF8(data)
-	// A power cut leaves zeros of what somebody wrote without a sync.
+	// A power cut leaves zeros in the place of text that was written without a sync.
 	empty := len(bytes.Trim(data, " \t\r\n\x00")) == 0
 	switch {
 	case empty && recorded != "":
@@ -137,8 +136,8 @@ func PlainYAML(err error) error {
 	return errors.New(kind.ReplaceAllString(prefix.ReplaceAllString(err.Error(), ""), "$1 is not what belongs there ($2)"))
 }
 
-// UnknownSettings names what spec holds that this program does not know, as in
-// "health.windw". What status holds is a program's, and none of it is misspelt.
+// UnknownSettings names the settings that this program does not know, as in "health.windw". Those
+// in status are left out: programs write them, so they are never misspelt.
 func (c Config) UnknownSettings() (names []string) {
 	for prefix, fields := range map[string]unknown{"": c.Unknown, "spec.": c.Spec.Unknown, "spec.health.": c.Spec.Health.Unknown,
 		"spec.backup.": c.Spec.Backup.Unknown} {
@@ -150,26 +149,26 @@ func (c Config) UnknownSettings() (names []string) {
 	return names
 }
 
-// Active is the release that is linked, the zero one before the first enable.
+// Active returns the release that is linked, the zero Release before the first enable.
 func (c Config) Active() version.Release {
 	return version.Release{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition}
 }
 
-// Committed reports whether a transaction made the active version what it is, as far as is known.
+// Committed reports whether a transaction made the active version active, as far as is known.
 func (c Config) Committed() bool {
 	v := c.committed()
 	return v == c.Spec.ActiveVersion || v == "" && c.Status.ActiveSchema != ""
 }
 
-// Edited reports whether somebody wrote another version into active_version than a transaction made the active one: the database,
-// and what was recorded of it, are those of another version.
+// Edited reports whether somebody wrote a version into active_version other than the one that a transaction made active: the
+// database, and its record, are another version's.
 func (c Config) Edited() bool {
 	v := c.committed()
 	return v != "" && v != c.Spec.ActiveVersion
 }
 
-// committed is the version that is recorded to be the active one; empty if it is not known. Older updaters leave no record of
-// their own of it.
+// committed returns the version that is recorded to be the active one; empty if it is not known. Older updaters leave no
+// record of their own of it.
 func (c Config) committed() string {
 	if last := c.Status.LastUpdate; c.Status.CommittedVersion == "" && last != nil && last.Result == Succeeded {
 		return last.Target
@@ -177,20 +176,20 @@ func (c Config) committed() string {
 	return c.Status.CommittedVersion
 }
 
-// GoOnWith advises to make another version the active one again than the one that somebody wrote into active_version.
+// GoOnWith returns the advice to make another version active again than the one that somebody wrote into active_version.
 func (c Config) GoOnWith(there version.Release) string {
 	return fmt.Sprintf("`teleport-update pin %s` makes that the active version again; change the version with `teleport-update pin` or by "+
 		"the cluster, which back up the database, and do not edit active_version", there.Version)
 }
 
-// Previous is the release that was active before.
+// Previous returns the release that was active before.
 func (c Config) Previous() version.Release {
 	return version.Release{Version: c.Status.PreviousVersion, Edition: c.Status.PreviousEdition}
 }
 
-// PreviousFailed is what is remembered of the release that was active before if it failed; nil if it did not. A host
-// that left it for that goes back to it only if a person names it. A first way back to it that was undone is not
-// such a failure: it may have been a disk's, and is tried again.
+// PreviousFailed returns the record of the previous release if it failed; nil if it did not. A host that left it for
+// that goes back to it only if a person names it. A first way back to it that was undone is not such a failure: a
+// disk may have been the cause, and the way is tried again.
 func (c Config) PreviousFailed() *Failed {
 	failed, last := c.Status.FailureOf(c.Previous()), c.Status.LastUpdate
 	if failed != nil && failed.Attempts == 1 && last != nil && last.Target == c.Status.PreviousVersion && last.Result != Succeeded {
@@ -228,7 +227,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// isVersion reports whether a text is a version as it is written down.
+// isVersion reports whether a text is a version in the form of records.
 func isVersion(text string) bool {
 	clean, err := version.Parse(text)
 	return err == nil && clean == text
@@ -244,7 +243,7 @@ func (c Config) Save(path string) error {
 	return durable.WriteFile(path, []byte(text), 0o600)
 }
 
-// Text is the configuration as Save writes it.
+// Text returns the configuration as Save writes it.
 func (c Config) Text() (string, error) {
 	var b strings.Builder
 	enc := yaml.NewEncoder(&b)

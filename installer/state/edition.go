@@ -9,18 +9,16 @@ import (
 	"teleport-update/internal/version"
 )
 
-// LoadConfig reads updates.yaml. RFD 0169 has no editions in it. Where they are
-// missing, the folder that the agent's link leads into says the active version's: a
-// version that is not linked is not active (RFD 0169 §Filesystem), and the
-// configuration is that of a host without one. Nothing is linked of the previous
-// version; it is the one whose folder is there.
+// LoadConfig reads updates.yaml. RFD 0169 has no editions in it. If they are missing, the folder
+// that the agent's link leads into shows the active version's edition: a version that is not linked
+// is not active (RFD 0169 §Filesystem), and the configuration counts as one without an active
+// version. Nothing is linked of the previous version: the folder that is there shows its edition.
 func (p Paths) LoadConfig() (Config, error) {
 	c, _, err := p.LoadConfigOr("")
 	return c, err
 }
 
-// LoadConfigOr is LoadConfig where the text of the file was recorded; see LoadConfigOr
-// of this package.
+// LoadConfigOr is LoadConfig for a file whose text was recorded; see LoadConfigOr of this package.
 func (p Paths) LoadConfigOr(recorded string) (c Config, lost bool, err error) {
 	if c, lost, err = LoadConfigOr(p.Config(), recorded); err != nil {
 		return c, false, err
@@ -43,8 +41,8 @@ func (p Paths) LoadConfigOr(recorded string) (c Config, lost bool, err error) {
 	return c, lost, nil
 }
 
-// linked is the folder of a version that the agent's link leads into, empty if it
-// leads to none.
+// linked returns the folder of a version that the agent's link leads into, empty if it leads into
+// none.
 func (p Paths) linked(v string) string {
 	target, err := os.Readlink(filepath.Join(p.LinkDir, "teleport"))
 	if err != nil {
@@ -57,7 +55,7 @@ func (p Paths) linked(v string) string {
 	return folder
 }
 
-// editionAt is what the folder of a version says of its edition; empty if nothing.
+// editionAt returns the edition that the folder of a version names; empty without one.
 func (p Paths) editionAt(folder string) version.Edition {
 	if folder == "" {
 		return ""

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Fit makes a journal say no more than a program of a schema acts on, by leaving out
-// what is optional. An error names what cannot be left out.
-// All programs know the first schema, those too that do not say so.
+// Fit makes a journal say no more than a program of a schema acts on, by leaving out optional
+// parts. An error names the parts that cannot be left out. All programs know the first schema, even
+// if they do not say so.
 func (j *Journal) Fit(schema int) error { return j.fit(max(schema, firstSchema), needs()) }
 
 func (j *Journal) fit(schema int, rows []need) error {

@@ -16,7 +16,7 @@ import (
 // HistoryLength is how many transactions are remembered.
 const HistoryLength = 100
 
-// Ended is a transaction that has ended, and what became of it.
+// Ended is a transaction that has ended, and its outcome.
 type Ended struct {
 	Time   time.Time       `json:"time"`           // when it ended
 	Cause  string          `json:"cause"`          // the command, or "recovery"
@@ -36,9 +36,9 @@ type History struct {
 	Ended []Ended `json:"switches"`
 }
 
-// LoadHistory returns what is remembered, for who adds to it or goes by it: nothing if the file
-// is damaged, or is none of ours. An error says that the file could not be read this time: what it
-// remembers is not known, and it must not be written over.
+// LoadHistory returns the history for a caller that adds to it or decides by it: nothing if the
+// file is damaged, or not ours. An error says that the file could not be read this time: its
+// content is not known, and it must not be written over.
 func LoadHistory(path string) (History, error) {
 	data, err := readHistory(path)
 	if err != nil && !failure.Is[*regular.UnsuitableError](err) {
@@ -48,8 +48,8 @@ func LoadHistory(path string) (History, error) {
 	return h, nil
 }
 
-// ReadHistory returns what is remembered; nothing if there is no file. An error says why the
-// file cannot be read.
+// ReadHistory returns the history; nothing if there is no file. An error says why the file cannot
+// be read.
 func ReadHistory(path string) (h History, err error) {
 	data, err := readHistory(path)
 	if err == nil {
@@ -64,7 +64,7 @@ func ReadHistory(path string) (h History, err error) {
 	return h, err
 }
 
-// readHistory returns the content of the file; that of an empty history if there is none.
+// readHistory returns the content of the file; an empty history without a file.
 func readHistory(path string) ([]byte, error) {
 	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func readHistory(path string) ([]byte, error) {
 	return data, err
 }
 
-// decodeHistory returns the history that a file's content is; an empty one with an error.
+// decodeHistory returns the history in a file's content; an empty one with an error.
 func decodeHistory(data []byte) (h History, err error) {
 	if err := json.Unmarshal(data, &h); err != nil {
 		return History{}, err
@@ -81,8 +81,8 @@ func decodeHistory(data []byte) (h History, err error) {
 	return h, nil
 }
 
-// DropSame removes the newest entry if it is of the same attempt, which failed in the same way:
-// a mirror that is away for a day does not push all else out.
+// DropSame removes the newest entry if it is of the same attempt, which failed in the same way: a
+// mirror that is away for a day does not push everything else out.
 func (h *History) DropSame(e Ended) {
 	if len(h.Ended) == 0 {
 		return
@@ -105,8 +105,7 @@ func (h *History) Add(e Ended, path string) error {
 	return replace(path, append(data, '\n'), 0o600)
 }
 
-// LastSuccess is when a version was last changed with success, nil if that is not
-// remembered.
+// LastSuccess returns when a version was last changed with success, nil if that is not remembered.
 func (h History) LastSuccess() *time.Time {
 	for _, s := range slices.Backward(h.Ended) {
 		if s.Result == Succeeded {

@@ -18,8 +18,8 @@ import (
 // MaxJournalSize is far more than a journal has, in bytes.
 const MaxJournalSize = 8 << 20
 
-// Phase says how far a transaction came. What each means, and what may follow, is
-// said by the table of package transaction.
+// Phase says how far a transaction came. The table of package transaction says what each phase
+// means, and what may follow.
 type Phase string
 
 // Journal is the durable record of one open transaction: everything needed to
@@ -28,9 +28,9 @@ type Journal struct {
 	Head
 	ID      string    `json:"id"`
 	Started time.Time `json:"started"`
-	BootID  string    `json:"boot_id"` // the kernel's, of the boot that its entries about processes are of
+	BootID  string    `json:"boot_id"` // the kernel's, of the boot of its entries about processes
 	// UnitsStart tells one start of the host's units in that boot from another: a soft reboot starts them
-	// again. Empty: not known, as in the journal of a program that did not ask.
+	// again. It is empty if not known, as in the journal of a program that did not ask.
 	UnitsStart string `json:"units_start,omitempty"`
 
 	Phase   Phase   `json:"phase"`
@@ -45,35 +45,35 @@ type Journal struct {
 	Links    []LinkChange `json:"links,omitempty"`
 	Unit     UnitFile     `json:"unit,omitzero"`
 	OwnUnits OwnUnits     `json:"own_units,omitzero"`
-	// ClusterReport is the drop-in by which the agent reports to its cluster. A program
-	// that does not know of it leaves one behind that does no harm.
+	// ClusterReport is the drop-in by which the agent reports to its cluster. A program that does not
+	// know this field leaves a drop-in behind that does no harm.
 	ClusterReport ClusterReport `json:"cluster_report,omitzero"`
 	Database      Database      `json:"database,omitzero"`
 	Commit        Commit        `json:"commit,omitzero"`
-	// Config is the text of updates.yaml as the transaction found it, whatever people
-	// make of the file meanwhile; empty if there was none.
+	// Config is the text of updates.yaml as the transaction found it, whatever happens to the file
+	// meanwhile; empty if there was none.
 	Config   string   `json:"config,omitempty"`
 	Packages Packages `json:"packages,omitzero"`
-	// Replaces: the host has another updater, which goes once the new version is proven.
+	// Replaces means that the host has another updater, which goes once the new version is proven.
 	Replaces bool `json:"replaces,omitempty"`
-	// Replaced are the files of it that go.
+	// Replaced are the files of that updater that go.
 	Replaced []LinkChange `json:"replaced,omitempty"`
 
-	// Aside is what somebody put in the way of the transaction, under its other name.
+	// Aside has the other names of files that somebody put in the way of the transaction.
 	Aside []string `json:"aside,omitempty"`
 
-	Uninstall *Uninstall `json:"uninstall,omitempty"` // what is left is to uninstall
+	Uninstall *Uninstall `json:"uninstall,omitempty"` // an uninstall is left to do
 }
 
-// Verdict is why a transaction is undone, and what that speaks against. The zero
-// Verdict: it is not, or nobody knows why.
+// Verdict is why a transaction is undone, and what that speaks against. The zero Verdict means that
+// it is not undone, or that nobody knows why.
 type Verdict struct {
 	Reason  string  `json:"reason,omitempty"`
 	Against Against `json:"against,omitempty"`
 	// ErrorCode is the reason as clusters know it; see LastUpdate.
 	ErrorCode int `json:"error_code,omitempty"`
-	// NeverBegan: systemd began no process of the version, which speaks against it only if it begins one of the version
-	// before.
+	// NeverBegan means that systemd began no process of the version, which speaks against it only if systemd does begin
+	// one of the version before.
 	NeverBegan bool `json:"never_began,omitempty"`
 }
 
@@ -104,11 +104,11 @@ type Agent struct {
 	// Dependents are other units that were active and go down with the agent; an older program
 	// leaves them down.
 	Dependents []string `json:"dependents,omitempty"`
-	// Start: after the new version was proven, links, unit or enablement had to be
-	// put back, so that the agent may have been stopped.
+	// Start means that links, unit or enablement had to be put back after the new version was proven,
+	// so that the agent may have been stopped.
 	Start bool `json:"start,omitempty"`
-	// ReloadOwed: its unit was changed, and systemd, which did not answer, has not
-	// read it yet.
+	// ReloadOwed means that its unit was changed, and that systemd, which did not answer, has not read
+	// it yet.
 	ReloadOwed bool `json:"reload_owed,omitempty"`
 }
 
@@ -130,8 +130,8 @@ type Watch struct {
 	Again     bool   `json:"again,omitempty"`      // recovery has watched the new version once
 	OldServes bool   `json:"old_serves,omitempty"` // the old process never stopped serving
 	OldFails  string `json:"old_fails,omitempty"`  // the old version is back and was tried: why it is not healthy
-	// Over: the old version is back and was watched. What is left is to write down
-	// how the transaction ended, which is not possible as yet.
+	// Over means that the old version is back and was watched. Only the outcome is left to write down,
+	// which is not possible yet.
 	Over bool `json:"over,omitempty"`
 }
 
@@ -146,7 +146,7 @@ type LinkChange struct {
 	PutBack string `json:"put_back,omitempty"`
 	// Before is what an undoing puts back.
 	Before Before `json:"before,omitzero"`
-	// Stood is what the link led to when the transaction was planned, where that is not Before.
+	// Stood is the target of the link when the transaction was planned, if that is not Before.
 	Stood string `json:"stood,omitempty"`
 }
 
@@ -175,7 +175,7 @@ type OwnUnits struct {
 	Fresh bool `json:"fresh,omitempty"` // they came with this transaction
 }
 
-// ClusterReport is about what makes the agent report to its cluster.
+// ClusterReport is about the drop-in by which the agent reports to its cluster.
 type ClusterReport struct {
 	Fresh bool `json:"fresh,omitempty"` // it came with this transaction
 }
@@ -189,35 +189,34 @@ const (
 	RestoreDatabase DatabasePlan = "restore" // stop, back up, restore the target's own backup
 )
 
-// Database says what was planned for the database and what of it is done.
+// Database says what was planned for the database, and how much of it is done.
 type Database struct {
 	Plan DatabasePlan `json:"plan,omitempty"`
 	Path string       `json:"path,omitempty"`
-	// Folder is what Path lies in: the work is done in no other.
+	// Folder is the folder of Path: the work is done in no other.
 	Folder folder.ID `json:"folder,omitzero"`
 	Dir    string    `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
 	Taken  bool      `json:"taken,omitempty"` // and it is complete
-	// SecondDir is the folder in which the backup has a second name, whatever becomes of
-	// Dir, which is part of a version's; empty if it has none.
+	// SecondDir is the folder in which the backup has a second name, even if Dir goes, which is a part
+	// of a version's folder; empty if it has none.
 	SecondDir string `json:"second_dir,omitempty"`
-	// Size and CRC32C are the backup's, by which it is known whatever becomes of its
-	// backup.yaml.
+	// Size and CRC32C are the backup's, by which it is known even without its backup.yaml.
 	Size   int64  `json:"size,omitempty"`
 	CRC32C string `json:"crc32c,omitempty"`
-	// Restored: the undoing put it back.
+	// Restored means that the undoing put it back.
 	Restored bool `json:"restored,omitempty"`
-	// InTheWay is why it cannot go back as yet.
+	// InTheWay is why it cannot go back yet.
 	InTheWay string `json:"in_the_way,omitempty"`
-	// Stop: the agent is stopped before the backup and started again after the
-	// transaction, instead of being told to hand over (RFD 0169 §Downgrades).
+	// Stop means that the agent is stopped before the backup and started again after the transaction,
+	// and does not hand over (RFD 0169 §Downgrades).
 	Stop    bool `json:"stop,omitempty"`
 	Skipped bool `json:"skipped,omitempty"` // a person said not to back it up
 	Damaged bool `json:"damaged,omitempty"` // it cannot be backed up, and a person insisted
-	// Aside is the name in its folder under which the damaged one is kept while another
-	// is in its place.
+	// Aside is the name in its folder under which the damaged database is kept while another is in its
+	// place.
 	Aside  string `json:"aside,omitempty"`
 	Absent bool   `json:"absent,omitempty"` // there was none
-	// Foreign: it is of a program that somebody else put in the place of the version before.
+	// Foreign means that it belongs to a program that somebody else put in the place of the version before.
 	Foreign bool `json:"foreign,omitempty"`
 }
 
@@ -232,7 +231,7 @@ type Commit struct {
 // (RFD 0169 §Runtime, enable steps 2, 3 and 13).
 type Packages struct {
 	Found []Package `json:"found,omitempty"`
-	// Own are files of theirs in folders that their removal does not see.
+	// Own are the packages' files in folders that their removal does not see.
 	Own []string `json:"own,omitempty"`
 	// Kept are files of the agent's that their removal would take, with copies;
 	// Noted says that all of this is complete.
@@ -240,7 +239,7 @@ type Packages struct {
 	Noted bool       `json:"noted,omitempty"`
 	// Unit is the packages' unit, for uninstall.
 	Unit []byte `json:"unit,omitempty"`
-	// Version is what a package brought, and is kept to go back to.
+	// Version is the version that a package brought, which is kept to go back to.
 	Version *version.Release `json:"version,omitempty"`
 }
 
@@ -254,18 +253,18 @@ type KeptFile struct {
 // Uninstall is what a person asked for.
 type Uninstall struct {
 	KeepAgent bool `json:"keep_agent,omitempty"` // it stays, as plain files
-	// KeepsIn is where the database of today is kept if it has to give way to one that the
-	// agent of before can read.
+	// KeepsIn is where today's database is kept if it has to give way to one that the original agent
+	// can read.
 	KeepsIn string `json:"keeps_in,omitempty"`
-	// Proven: the agent of before was seen to be healthy, so that no later run restarts it.
+	// Proven means that the original agent was seen to be healthy, so that no later run restarts it.
 	Proven bool `json:"proven,omitempty"`
 }
 
-// JournalError is a journal that was read, or found to be no file of ours, and that this
-// program cannot act on. Nothing destructive was done.
+// JournalError means that a journal was read, or found to be no file of ours, and that this program
+// cannot act on it. Nothing destructive was done.
 type JournalError struct {
 	Reason string
-	Newer  *NewerError // why, where a newer updater wrote it
+	Newer  *NewerError // why, if a newer updater wrote it
 }
 
 func (e *JournalError) Error() string {
@@ -290,9 +289,9 @@ func (j *Journal) Save(path string) error {
 	return nil
 }
 
-// LoadJournal reads the open transaction; nil when there is none. A *JournalError says that
-// the file tells nothing to act on. Any other error, as of the disk or for want of memory, says
-// that it could not be read this time: what it tells is not known.
+// LoadJournal reads the open transaction; nil without one. A *JournalError means that the file says
+// nothing to act on. Any other error, as of the disk or for want of memory, means that it could not
+// be read this time: its content is not known.
 func LoadJournal(path string) (*Journal, error) {
 	data, err := regular.Read(path, MaxJournalSize, regular.NoLink|regular.Sealed)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -317,8 +316,8 @@ func LoadJournal(path string) (*Journal, error) {
 	return &j, nil
 }
 
-// Boot names the boot that the journal's entries about processes are of: the kernel's id, and "/" and the start of the
-// units where it is known.
+// Boot names the boot of the journal's entries about processes: the kernel's id, and "/" and the start of the units if
+// that is known.
 func (j *Journal) Boot() string {
 	if j.UnitsStart == "" {
 		return j.BootID

@@ -26,7 +26,7 @@ const LockPatience = 60 * time.Second
 
 // BusyError says that another updater holds a lock. Nothing was changed.
 type BusyError struct {
-	Holder string // who, as far as it said
+	Holder string // as far as the holder named itself
 }
 
 func (e *BusyError) Error() string {
@@ -40,7 +40,7 @@ func Lock(ctx context.Context, path string, patience time.Duration) (unlock func
 	return LockNotify(ctx, path, patience, func(string) {})
 }
 
-// LockNotify is Lock, and says who holds the lock before it waits.
+// LockNotify is Lock, and calls waits with the holder of the lock before it waits.
 func LockNotify(ctx context.Context, path string, patience time.Duration, waits func(holder string)) (unlock func(), err error) {
 	if err := prepareStore(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func LockNotify(ctx context.Context, path string, patience time.Duration, waits 
 		return nil, failure.Unchanged("interrupted (%w) while waiting for another updater", context.Cause(ctx))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		// What was waited for was an uninstall; others meet at a new file.
+		// The wait was for an uninstall; others meet at a new file.
 		return LockNotify(ctx, path, patience, waits)
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -80,9 +80,9 @@ func LockNotify(ctx context.Context, path string, patience time.Duration, waits 
 	return func() { _ = l.Unlock() }, nil
 }
 
-// writeHolder writes down who holds a lock. That is a courtesy to the one who waits; failing
-// to is no reason not to work. The file is not emptied first: ext4 would begin to write
-// it to the disk at once.
+// writeHolder writes down who holds a lock. That is a courtesy to a process that waits, and a
+// failure does not matter. The file is not emptied first: ext4 would begin to write it to the disk
+// at once.
 func writeHolder(path string) {
 	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func writeHolder(path string) {
 	}
 }
 
-// verb is the command of a command line: flags of the whole program, and their values,
-// may stand before it.
+// verb returns the command of a command line: flags of the whole program, and their values, may
+// stand before it.
 func verb(args []string) string {
 	for n := 1; n < len(args); n++ {
 		if !strings.HasPrefix(args[n], "-") {
@@ -123,7 +123,7 @@ func prepareStore(dir string) error {
 	return CheckStore(dir)
 }
 
-// CheckStore says why root does not keep programs and records in a folder, see trust.Path: every change is refused then.
+// CheckStore returns why root does not keep programs and records in a folder, see trust.Path: every change is refused then.
 func CheckStore(dir string) error {
 	err := trust.Path(dir)
 	switch {
@@ -135,8 +135,8 @@ func CheckStore(dir string) error {
 	return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("%s", wayOut(dir))
 }
 
-// wayOut says how the data folder of a store becomes one that root can keep programs and records in. Giving
-// an agent's user's folder to root alone would leave the agent without its data. One that has the store, with the records and the
+// wayOut says how the data folder of a store becomes one that root can keep programs and records in. To give the folder of an
+// agent's user to root alone would leave the agent without its data. A folder that has the store, with the records and the
 // program of the timer, stays where it is.
 func wayOut(store string) string {
 	dataDir := filepath.Dir(store)
@@ -154,9 +154,8 @@ func wayOut(store string) string {
 		dataDir)
 }
 
-// makeStore makes the store in a data folder that is made, too, where it is not there: for
-// root only, as Teleport's packages have it, since the agent writes files into it whose
-// modes would let others read them.
+// makeStore makes the store, and its data folder if that is missing: for root only, as Teleport's
+// packages have it, since the agent writes files into it whose modes would let others read them.
 func makeStore(dir string) error {
 	data := filepath.Dir(dir)
 	if _, err := os.Lstat(data); errors.Is(err, fs.ErrNotExist) {
@@ -190,8 +189,8 @@ func readHolder(path string) string {
 		return "unknown"
 	}
 	line, _, _ := strings.Cut(string(data), "\n")
-	// Who only looks whether there is anything to do does not say so: then it is the one
-	// before who is named.
+	// A run that only looks whether there is anything to do does not write its name: then the file
+	// names the holder before it.
 	var pid int
 	if _, err := fmt.Sscanf(line, "process %d:", &pid); err == nil && unix.Kill(pid, 0) == unix.ESRCH {
 		return "unknown"

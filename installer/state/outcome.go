@@ -8,11 +8,11 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Status is what became of it all.
+// Status is the record of what happened so far.
 type Status struct {
 	ActiveEdition version.Edition `yaml:"active_edition,omitempty"`
-	// ActiveSchema is that of the agent's database when the active version was proven; empty
-	// if it was not read.
+	// ActiveSchema is the schema of the agent's database when the active version was proven; empty if
+	// it was not read.
 	ActiveSchema string `yaml:"active_schema,omitempty"`
 	// CommittedVersion is the version that a transaction made the active one, or whose agent was seen to run as that.
 	CommittedVersion string          `yaml:"committed_version,omitempty"`
@@ -32,7 +32,7 @@ type Status struct {
 	RetryFailed *time.Time `yaml:"retry_failed,omitempty"`
 	Held        *Held      `yaml:"held,omitempty"`
 	Refused     *Refused   `yaml:"refused,omitempty"`
-	// ActiveSince is when the active version became it; zero before its first change.
+	// ActiveSince is when the active version became active; zero before its first change.
 	ActiveSince time.Time `yaml:"active_since,omitempty"`
 	// Returned is the version that this host came to and left for the one before within
 	// an hour: servers behind one name may disagree.
@@ -44,15 +44,15 @@ type Status struct {
 	Left *Left `yaml:"left,omitempty"`
 	// RollbackRefused is the version before, while the policy refuses that the timer goes back to it.
 	RollbackRefused *Refused `yaml:"rollback_refused,omitempty"`
-	// PolicySeen is what there was of a policy when one was last read: if it is missing
+	// PolicySeen says which parts of a policy were there when one was last read: if one is missing
 	// later, that is an error, and not the absence of a policy.
 	PolicySeen *PolicySeen `yaml:"policy_seen,omitempty"`
 	// FirstEnable is the first enable, while it has failed and no version is active.
 	FirstEnable *FirstEnable `yaml:"first_enable,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
-	// UnitsLeft is the folder that units are being moved out of, into that of the
-	// specification; empty if no move was cut off.
+	// UnitsLeft is the folder that units are being moved out of, into the one in the specification;
+	// empty if no move was cut off.
 	UnitsLeft string  `yaml:"units_left,omitempty"`
 	Unknown   unknown `yaml:",inline"`
 }
@@ -72,7 +72,7 @@ const (
 	Succeeded   Result = "succeeded"
 	RolledBack  Result = "rolled_back"
 	FailedEarly Result = "failed" // nothing live had been touched
-	// Repaired is for the history alone: links and unit are those of the version again.
+	// Repaired is for the history alone: links and unit are the version's again.
 	Repaired  Result = "repaired"
 	Interrupt Result = "interrupted"
 )
@@ -90,7 +90,7 @@ type LastUpdate struct {
 	SkippedBackup bool `yaml:"skipped_backup,omitempty"`
 	// Took are the durations of its parts, as far as they are known.
 	Took map[string]Duration `yaml:"took,omitempty"`
-	// Transaction is the one that was undone, as its journal names it.
+	// Transaction is the ID of the transaction that was undone.
 	Transaction string  `yaml:"transaction,omitempty"`
 	Unknown     unknown `yaml:",inline"`
 }
@@ -117,12 +117,12 @@ type Interrupted struct {
 }
 
 // Held is what a rollback by hand holds back: the version that was left, and the one that find
-// names in its next answer. What find names after that is a wish that the person has not seen.
+// names in its next answer. Any later answer is a wish that the person has not seen.
 type Held struct {
-	Version string          `yaml:"version" json:"version"` // find's wish; as long as it is not heard, the last that was known
+	Version string          `yaml:"version" json:"version"` // find's wish; until it is heard, the last that was known
 	Edition version.Edition `yaml:"edition,omitempty" json:"edition,omitempty"`
 	Since   time.Time       `yaml:"since" json:"since"`
-	// Heard: find has answered since.
+	// Heard means that find has answered since.
 	Heard       bool            `yaml:"heard,omitempty" json:"heard,omitempty"`
 	LeftVersion string          `yaml:"left_version,omitempty" json:"left_version,omitempty"`
 	LeftEdition version.Edition `yaml:"left_edition,omitempty" json:"left_edition,omitempty"`
@@ -132,7 +132,7 @@ type Held struct {
 // Holds reports whether a release that find names now is held back.
 func (h *Held) Holds(r version.Release) bool { return h.Hold().Holds(r) }
 
-// Hold is the record as the decision about a wish takes it; nil for none.
+// Hold returns the record in the form for the decision about a wish; nil for none.
 func (h *Held) Hold() *want.Hold {
 	if h == nil {
 		return nil
@@ -142,7 +142,7 @@ func (h *Held) Hold() *want.Hold {
 }
 
 // Hear takes in find's answer, the first since the rollback, and reports whether it is. The version
-// that was gone back to is no wish to hold back.
+// that the host went back to is no wish to hold back.
 func (h *Held) Hear(wish, active version.Release) bool {
 	if h == nil || !h.Hold().Waits() || wish.Version == "" {
 		return false
@@ -159,8 +159,7 @@ type PackageLeft struct {
 	Package `yaml:",inline"`
 	Since   time.Time `yaml:"since"`
 	Error   string    `yaml:"error"`
-	// NextAttempt is when the timer tries again; where packages were only locked,
-	// at its next run.
+	// NextAttempt is when the timer tries again; at its next run if packages were only locked.
 	NextAttempt time.Time `yaml:"next_attempt,omitempty"`
 	Unknown     unknown   `yaml:",inline"`
 }
@@ -173,7 +172,7 @@ type Left struct {
 	Unknown unknown         `yaml:",inline"`
 }
 
-// PolicySeen says what there was of the policy of the host's owner.
+// PolicySeen says which parts of the host owner's policy were there.
 type PolicySeen struct {
 	File    bool     `yaml:"file,omitempty"` // policy.yaml
 	Keys    bool     `yaml:"keys,omitempty"` // by which signatures were looked at
@@ -181,7 +180,7 @@ type PolicySeen struct {
 	Unknown unknown  `yaml:",inline"`
 }
 
-// SeePolicy notes what there is of a policy beside what there was, and reports whether that is
+// SeePolicy adds the present parts of a policy to the earlier ones, and reports whether that is
 // news.
 func (s *Status) SeePolicy(file, keys bool, rules []string) (news bool) {
 	seen := PolicySeen{}
@@ -208,14 +207,14 @@ type Refused struct {
 	Version string          `yaml:"version"`
 	Edition version.Edition `yaml:"edition,omitempty"`
 	Reason  string          `yaml:"reason"`
-	// Policy: it was refused by the policy of the host's owner, whose rules may have changed since.
+	// Policy means that the policy of the host's owner refused it, whose rules may have changed since.
 	Policy bool `yaml:"policy,omitempty"`
-	// SHA256 is that of the tarball which the policy refused; empty if its version was enough.
+	// SHA256 is the digest of the tarball that the policy refused; empty if its version was enough.
 	SHA256  string  `yaml:"sha256,omitempty"`
 	Unknown unknown `yaml:",inline"`
 }
 
-// Release is what was refused.
+// Release returns the release that was refused.
 func (r *Refused) Release() version.Release {
 	return version.Release{Version: r.Version, Edition: r.Edition}
 }
@@ -234,8 +233,8 @@ const (
 	maxFailedBefore = 4
 )
 
-// RecordFailure counts one more failure of a release. Another version, edition
-// or digest starts from one; the digest before of the same version is forgotten.
+// RecordFailure counts one more failure of a release. Another version, edition or digest starts
+// from one; an earlier digest of the same version is forgotten.
 func (s *Status) RecordFailure(r Tree, now time.Time, reason string) {
 	attempts := 1
 	before := s.FailedBefore
@@ -259,9 +258,9 @@ func (s *Status) RecordFailure(r Tree, now time.Time, reason string) {
 	s.Interrupted = nil
 }
 
-// TakeUpRetry notes that somebody had hosts try a release again, and reports whether
-// that is news: then the release is due where it has failed. A host on which it has not
-// failed notes it, too, and a failure that comes later is not lifted by it.
+// TakeUpRetry notes that somebody had hosts try a release again, and reports whether that is news:
+// then the release is due if it has failed. A host on which it has not failed notes it, too, so
+// that it does not lift a later failure.
 func (s *Status) TakeUpRetry(at time.Time, r version.Release, now time.Time) (news bool) {
 	if at.IsZero() || s.RetryFailed != nil && s.RetryFailed.Equal(at) {
 		return false
@@ -283,8 +282,8 @@ func (s *Status) RecordInterruption(r version.Release) (tooMany bool) {
 	return s.Interrupted.Count >= interruptionLimit
 }
 
-// FailureOf returns what is remembered of a release that failed; nil for one that did
-// not, or so long ago that others came since.
+// FailureOf returns the record of a release that failed; nil for one that did not, or so long ago
+// that others came since.
 func (s *Status) FailureOf(r version.Release) *Failed {
 	if s.Failed.is(r) {
 		return s.Failed
@@ -301,17 +300,17 @@ func (f *Failed) is(r version.Release) bool {
 	return f != nil && f.Version == r.Version && (f.Edition == "" || f.Edition == r.Edition)
 }
 
-// ReplacedBy reports whether a tarball of the version that failed is another
-// than the one that did; an empty digest is not known.
+// ReplacedBy reports whether a tarball of the version that failed is another one than the tarball
+// that failed; an empty digest is not known.
 func (f *Failed) ReplacedBy(sha256 string) bool { return f.Failure().ReplacedBy(sha256) }
 
-// Release is what failed.
+// Release returns the release that failed.
 func (f *Failed) Release() version.Release {
 	return version.Release{Version: f.Version, Edition: f.Edition}
 }
 
-// Kept reports whether what failed stays on disk, so that its next attempt is no
-// download: until then, and a day longer, for the attempt may have to wait for its window.
+// Kept reports whether the failed release stays on disk, so that its next attempt is no download:
+// until then, and a day longer, for the attempt may have to wait for its window.
 func (f *Failed) Kept(now time.Time) bool {
 	return f != nil && f.SHA256 != "" && now.Sub(f.NextAttempt) < attemptWithin && f.NextAttempt.Sub(now) <= want.LastRetry
 }
@@ -321,7 +320,7 @@ func (f *Failed) BackingOff(r version.Release, now time.Time) bool {
 	return f.is(r) && f.Failure().BackingOff(now)
 }
 
-// Failure is the record as the decision about a wish takes it; nil for none.
+// Failure returns the record in the form for the decision about a wish; nil for none.
 func (f *Failed) Failure() *want.Failure {
 	if f == nil {
 		return nil
@@ -330,7 +329,7 @@ func (f *Failed) Failure() *want.Failure {
 }
 
 // Returned is a version that the host came to and left for the one before within an hour, as
-// it does if servers behind one name want different versions in turn.
+// happens if servers behind one name want different versions in turn.
 type Returned struct {
 	Version string          `yaml:"version"`
 	Edition version.Edition `yaml:"edition,omitempty"`

@@ -1,7 +1,6 @@
-// Package state is what the updater writes down: its configuration and the outcome
-// of changes (updates.yaml), the journal of an open transaction, locks, and the
-// last answer of find. It has the formats, and reads and writes them with care;
-// what is done about them is for others.
+// Package state is what the updater writes down: its configuration and the outcome of changes
+// (updates.yaml), the journal of an open transaction, locks, and the last answer of find. It has
+// the formats, and reads and writes them with care; others act on them.
 package state
 
 import (
@@ -26,7 +25,7 @@ type Paths struct {
 	AgentRunDir string // where the agent leaves its updater's id; /run/teleport-update-agent, empty if none is read
 }
 
-// DefaultPaths are those of an ordinary host.
+// DefaultPaths are the paths of an ordinary host.
 func DefaultPaths() Paths {
 	return Paths{
 		DataDir:     layout.DataDir,
@@ -41,9 +40,9 @@ func DefaultPaths() Paths {
 // Versions is the folder of the version store.
 func (p Paths) Versions() string { return filepath.Join(p.DataDir, "versions") }
 
-// Programs is where the programs of versions are: what others than root execute. In
-// the usual data folder nobody else may look, and programs have a folder elsewhere; in
-// another data folder they are in the version store.
+// Programs is where the programs of versions are, which others than root execute. In the usual data
+// folder nobody else may look, and programs have a folder elsewhere; in another data folder they
+// are in the version store.
 func (p Paths) Programs() string {
 	switch {
 	case p.ProgramsDir != "":
@@ -54,8 +53,8 @@ func (p Paths) Programs() string {
 	return p.Versions()
 }
 
-// ClusterConfig is what the agent reads of its updater, to report it to its cluster. It
-// lies where the agent's user can read it.
+// ClusterConfig is the file that the agent reads about its updater, to report it to its cluster.
+// The agent's user can read files there.
 func (p Paths) ClusterConfig() string { return filepath.Join(p.Programs(), "update_config.yaml") }
 
 // UpdateID is where the agent writes the id of its updater.
@@ -64,14 +63,13 @@ func (p Paths) UpdateID() string { return filepath.Join(p.AgentRunDir, "update-i
 // Config is updates.yaml: configuration and outcome.
 func (p Paths) Config() string { return filepath.Join(p.Versions(), "updates.yaml") }
 
-// Journal is the record of the open transaction; absent when there is none.
+// Journal is the record of the open transaction; absent without one.
 func (p Paths) Journal() string { return filepath.Join(p.Versions(), "journal.json") }
 
-// Original is where things that stood in the way of the first enable are kept.
+// Original is where files are kept that stood in the way of the first enable.
 func (p Paths) Original() string { return filepath.Join(p.Versions(), "original") }
 
-// Rollback is where the backup of the open transaction has its second name; absent when
-// there is none.
+// Rollback is where the backup of the open transaction has its second name; absent without one.
 func (p Paths) Rollback() string { return filepath.Join(p.Versions(), "rollback") }
 
 // KeptBackups is where backups go that outlive the updater; absent if there are none.
@@ -83,9 +81,9 @@ func (p Paths) AgentUnit() string { return layout.AgentUnit }
 // Unit is the agent's unit file.
 func (p Paths) Unit() string { return filepath.Join(p.UnitDir, p.AgentUnit()) }
 
-// Updater is the fixed copy of the updater that the timer and the recovery run
-// where no package supplies one. It lies outside the version store: the rescuer
-// must not be what is being rescued.
+// Updater is the fixed copy of the updater, which the timer and the recovery run if no package
+// supplies one. It lies outside the version store: the rescuer must not be part of the things to
+// rescue.
 func (p Paths) Updater() string { return filepath.Join(p.DataDir, "updater", "teleport-update") }
 
 // UpdateLock keeps two updaters from switching at once.
@@ -94,7 +92,7 @@ func (p Paths) UpdateLock() string { return filepath.Join(p.Versions(), "update.
 // FetchLock keeps two updaters from downloading at once.
 func (p Paths) FetchLock() string { return filepath.Join(p.Versions(), "fetch.lock") }
 
-// LastAnswer is what find said last.
+// LastAnswer is find's last answer.
 func (p Paths) LastAnswer() string { return filepath.Join(p.Versions(), "find.json") }
 
 // History is the last transactions.
@@ -104,7 +102,7 @@ func (p Paths) History() string { return filepath.Join(p.Versions(), "history.js
 // does not report.
 func (p Paths) Report() string { return filepath.Join(p.Versions(), "report.json") }
 
-// Ticks is what the timer's runs remember of this boot; empty if they do not.
+// Ticks is what the timer's runs remember of this boot; empty if they remember nothing.
 func (p Paths) Ticks() string { return p.inRun("ticks.json") }
 
 // Stopped names the run of the agent that a transaction has stopped; absent once it is over, empty if nothing is written.
@@ -114,7 +112,7 @@ func (p Paths) Stopped() string { return p.inRun("stopped") }
 // It is a file of its own: an older program reads Stopped to its end.
 func (p Paths) WentDown() string { return p.inRun("went-down") }
 
-// Summary is what everybody may read of status; empty if it is not written.
+// Summary is the part of status that everybody may read; empty if it is not written.
 func (p Paths) Summary() string { return p.inRun("status.json") }
 
 func (p Paths) inRun(name string) string {
@@ -124,7 +122,7 @@ func (p Paths) inRun(name string) string {
 	return filepath.Join(p.RunDir, name)
 }
 
-// LinkDirs are the folders whose links count as a need of what they lead to.
+// LinkDirs are the folders whose links count as a need of their targets.
 func (p Paths) LinkDirs() []string { return []string{p.LinkDir, p.UnitDir} }
 
 // CheckProgramsDir says what is wrong with a folder for programs, by its name. An agent

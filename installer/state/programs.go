@@ -8,10 +8,9 @@ import (
 	"teleport-update/internal/layout"
 )
 
-// InPlace returns the paths of this host with the folder of programs that it has: the
-// one that an open transaction names, else updates.yaml; on a host without a version the
-// one that was asked for, which may be empty. What cannot be read is for the command to
-// tell.
+// InPlace returns the paths of this host with the folder of programs that it has: the one that an
+// open transaction names, else updates.yaml; on a host without a version the one that was asked
+// for, which may be empty. The command reports files that cannot be read.
 func (p Paths) InPlace(asked string) Paths {
 	p.ProgramsDir = asked
 	now, unread := LoadConfig(p.Config())
@@ -41,7 +40,7 @@ func (p Paths) InPlace(asked string) Paths {
 	return p
 }
 
-// given has in force what enable was given, where a command names nothing else.
+// given puts the places that enable was given in force, unless a command names others.
 func (p Paths) given(s Spec) Paths {
 	for _, place := range []struct {
 		now          *string
@@ -74,9 +73,9 @@ func unusual(path, usual string) string {
 	return path
 }
 
-// linkedPrograms is the folder of programs of a host whose updates.yaml has a version and
-// does not say where, as RFD 0169 has it: the usual one if the version is there, else
-// the one that the agent's link leads into, else the one that was asked for.
+// linkedPrograms returns the folder of programs of a host whose updates.yaml names a version and no
+// folder of programs, as in RFD 0169: the usual one if the version is there, else the one that the
+// agent's link leads into, else the one that was asked for.
 func (p Paths) linkedPrograms(active, asked string) string {
 	target, _ := os.Readlink(filepath.Join(p.LinkDir, "teleport"))
 	folder := cmp.Or(p.linked(active), active)
@@ -93,8 +92,8 @@ func (p Paths) linkedPrograms(active, asked string) string {
 	return asked
 }
 
-// UnusualPrograms is the folder of programs as updates.yaml has it: empty for the one
-// that the data folder alone says.
+// UnusualPrograms returns the folder of programs for updates.yaml: empty if it is the one that
+// follows from the data folder.
 func (p Paths) UnusualPrograms() string {
 	if (Paths{DataDir: p.DataDir}).Programs() == p.Programs() {
 		return ""

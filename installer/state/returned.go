@@ -44,7 +44,7 @@ func (c *Config) RecordChange(to version.Release, now time.Time) {
 	s.ActiveSince = now
 }
 
-// Agent is what runs and what is remembered of a release, as the decision about a wish takes it.
+// Agent returns what runs and what is remembered of a release, in the form for the decision about a wish.
 func (c Config) Agent(wish version.Release, now time.Time) want.Agent {
 	a := want.Agent{Active: c.Active(), Hold: c.Status.Held.Hold(), Failure: c.Status.FailureOf(wish).Failure()}
 	if at, waits := c.Status.AgainAt(wish, now); waits {
@@ -53,8 +53,8 @@ func (c Config) Agent(wish version.Release, now time.Time) want.Agent {
 	return a
 }
 
-// AgainAt is when the timer takes the host to a release again that it left within the hour before it returned to another that it
-// had left; false if nothing is in the way.
+// AgainAt returns when the timer takes the host to a release again that it left within the hour before it returned to another
+// that it had left; false if nothing is in the way.
 func (s *Status) AgainAt(r version.Release, now time.Time) (at time.Time, waits bool) {
 	b := s.Returned
 	if b == nil {

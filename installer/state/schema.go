@@ -10,42 +10,41 @@ import (
 // highest that it can act on. It grows with every change of their form.
 const Schema = 3
 
-// firstSchema is the lowest that any program knows.
+// firstSchema is the lowest schema that any program knows.
 const firstSchema = 1
 
-// A need is something that a document says and that a program must not overlook.
-// Whatever is not in the table, an older program ignores: the transaction ends well
-// without it.
+// A need is a part of a document that a program must not overlook. An older program ignores all
+// that is not in the table: the transaction ends well without it.
 type need struct {
-	field string // with the ones that it is in, as in "database.plan"
-	value string // the value that is new; empty: the field is, whatever its value
+	field string // with the fields that it is in, as in "database.plan"
+	value string // the new value; empty: the field is new, whatever its value
 	// schema is the first whose programs act on it.
 	schema int
-	// optional: a transaction can do without, where the program that would recover
-	// it at boot is older.
+	// optional means that a transaction can do without, if the program that would recover it at boot
+	// is older.
 	optional bool
 }
 
-// needs is the table: what came with which schema. Whoever adds to the journal, or to
-// an order, what an older program must not overlook raises Schema and adds a row.
+// needs is the table of needs by schema. A change that adds a part to the journal, or to an order,
+// that an older program must not overlook raises Schema and adds a row.
 //
-// What a later phase needs is to be announced by a field that is set when the
-// transaction begins: the program that would recover it at boot is asked then, and
-// not again. So a new phase comes with a field that says that it will be entered.
+// A field that is set when the transaction begins has to announce the needs of a later phase: the
+// program that would recover the transaction at boot is asked then, and not again. So a new phase
+// comes with a field that says that it will be entered.
 func needs() []need {
 	return []need{
-		// All of the form that was released first is schema 1, and has no rows.
+		// The form that was released first is schema 1, and has no rows.
 
-		// A program of schema 1 takes a backup that has two names for a damaged one.
+		// A program of schema 1 takes a backup with two names for a damaged one.
 		{field: "database.second_dir", schema: 2, optional: true},
 
-		// A program of schema 2 gives the agent of before a database that it cannot read.
+		// A program of schema 2 gives the original agent a database that it cannot read.
 		{field: "uninstall.keeps_in", schema: 3},
 	}
 }
 
-// Head is how each document begins that another program of this name may have to act
-// on. Its fields never change.
+// Head is the beginning of each document that another program of this name may have to act on. Its
+// fields never change.
 type Head struct {
 	Schema int `json:"schema"` // of the program that wrote it
 	// ReadableFrom is the lowest schema of a program that may act on the document.
@@ -53,8 +52,7 @@ type Head struct {
 	Writer       string `json:"writer,omitempty"` // the file of that program
 }
 
-// Stamp completes the head of a document, which it is a part of, for what the
-// document says now.
+// Stamp completes the head of a document, which contains it, for what the document says now.
 func (h *Head) Stamp(document any) error { return h.stamp(document, needs()) }
 
 func (h *Head) stamp(document any, rows []need) error {
@@ -74,7 +72,7 @@ func (h *Head) stamp(document any, rows []need) error {
 // ForAll reports whether all programs may act on the document.
 func (h Head) ForAll() bool { return h.ReadableFrom <= firstSchema }
 
-// NewerError is a document that says what this program does not know and must not
+// NewerError means that a document says something that this program does not know and must not
 // overlook. Nothing was done about it.
 type NewerError struct{ Head }
 
@@ -91,9 +89,8 @@ func (e *NewerError) Remedy() string {
 	return "upgrade teleport-update, or run `recover` of a newer one"
 }
 
-// readHead returns the head of a document; a *NewerError for one that this program
-// must not act on. A document that does not say who may act on it is for programs of
-// its own schema.
+// readHead returns the head of a document; a *NewerError for one that this program must not act on.
+// A document that does not say which programs may act on it is for programs of its own schema.
 func readHead(data []byte) (Head, error) {
 	var h struct {
 		Head
@@ -112,8 +109,8 @@ func readHead(data []byte) (Head, error) {
 	return h.Head, nil
 }
 
-// Decode reads a document. What this program does not know of it is ignored: its
-// head says that it may be. A *NewerError says that it may not.
+// Decode reads a document. Fields that this program does not know are ignored: the head says that
+// they may be. A *NewerError says that they may not.
 func Decode(data []byte, document any) error {
 	if _, err := readHead(data); err != nil {
 		return err
@@ -131,7 +128,7 @@ func fieldsOf(document any) (fields map[string]any, err error) {
 	return fields, err
 }
 
-// find returns the object that the field is in, nil if there is none.
+// find returns the object that the field is in, nil without one.
 func (n need) find(fields map[string]any) (in map[string]any, name string) {
 	path := strings.Split(n.field, ".")
 	for _, name := range path[:len(path)-1] {
@@ -140,7 +137,7 @@ func (n need) find(fields map[string]any) (in map[string]any, name string) {
 	return fields, path[len(path)-1]
 }
 
-// in reports whether a document says it.
+// in reports whether a document has the field with this value.
 func (n need) in(fields map[string]any) bool {
 	in, name := n.find(fields)
 	value, ok := in[name]

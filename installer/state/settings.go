@@ -18,7 +18,7 @@ type Given struct {
 	Text string
 }
 
-// Settings are what flags of enable set in updates.yaml, one row each, in the order of the help.
+// Settings returns the settings that flags of enable set in updates.yaml, one row each, in the order of the help.
 func Settings() (all []settings.Row[Spec]) {
 	for _, r := range settings.All {
 		all = append(all, settings.Row[Spec]{Flag: r.Flag, Usage: r.Usage, Default: r.Default, Plain: r.Plain,

@@ -10,12 +10,12 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// textfile is the name of our metrics in a folder that node_exporter reads; it takes no
-// other file for metrics than those that end so.
+// textfile is the name of our metrics in a folder that node_exporter reads; it takes only files
+// with this ending for metrics.
 const textfile = "teleport-update.prom"
 
-// CheckTextfileDir says why root does not write metrics into a folder: it is not there,
-// or others than root could exchange what is in it.
+// CheckTextfileDir returns why root does not write metrics into a folder: it is not there, or
+// others than root could exchange its files.
 func CheckTextfileDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

@@ -18,8 +18,7 @@ import (
 type Ticks struct {
 	DataDir string `json:"data_dir"` // whose ticks these are
 	BootID  string `json:"boot_id"`
-	// Booted is when the host booted, by the clock that the other times are of; zero if nobody
-	// knows.
+	// Booted is when the host booted, by the clock of the other times; zero if nobody knows.
 	Booted time.Time `json:"booted,omitzero"`
 	// Unreachable is set while find cannot be reached.
 	Unreachable *Unreachable `json:"unreachable,omitempty"`
@@ -27,11 +26,11 @@ type Ticks struct {
 	// Agent is the agent as the last run found it.
 	Agent    *AgentSeen `json:"agent,omitempty"`
 	Unstable *Unstable  `json:"unstable,omitempty"`
-	// Ended is when a run of the timer last wrote down how it ended, and Error what it ended
-	// with; empty: well.
+	// Ended is when a run of the timer last wrote down how it ended, and Error its error; empty if it
+	// ended well.
 	Ended time.Time `json:"ended,omitzero"`
 	Error string    `json:"error,omitempty"`
-	// Good is when a command last ended well that a person gave, or a run of the timer.
+	// Good is when a command that a person gave, or a run of the timer, last ended well.
 	Good time.Time `json:"good,omitzero"`
 	// Tables is when the tables of a healthy agent's database were last looked at.
 	Tables time.Time `json:"tables,omitzero"`
@@ -58,7 +57,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Waiting is a run that has not begun yet what it is about to do.
+// Waiting is a run that has not begun its work yet.
 type Waiting struct {
 	PID   int       `json:"pid"`
 	Start uint64    `json:"start"` // of the process, which tells it from another one of that PID
@@ -72,7 +71,7 @@ func (w *Waiting) Live(processes procfs.FS) bool {
 	return p != nil && p.Start == w.Start
 }
 
-// Unreachable is find that cannot be reached.
+// Unreachable means that find cannot be reached.
 type Unreachable struct {
 	Since time.Time `json:"since"`
 	Runs  int       `json:"runs"` // of the timer, in a row
@@ -84,11 +83,11 @@ type Failing struct {
 	Count int       `json:"count"` // runs that failed, in a row
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// NextAttempt is when the mirror is asked again; zero: at the next run.
+	// NextAttempt is when the mirror is asked again; zero means at the next run.
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	Spaced      int       `json:"spaced,omitempty"` // how often the mirror was left alone so far
 	Error       string    `json:"error"`
-	// Cause is what the failure depends on: once that is another, the mirror is asked at once.
+	// Cause is what the failure depends on: once it changes, the mirror is asked at once.
 	Cause Cause `json:"cause"`
 }
 
@@ -96,14 +95,14 @@ type Failing struct {
 type Cause struct {
 	version.Release
 	Sources string `json:"sources"`             // the templates
-	Need    int64  `json:"need,omitempty"`      // bytes, where there was less:
+	Need    int64  `json:"need,omitempty"`      // bytes, if there was less:
 	At      string `json:"at,omitempty"`        // a path there
 	SHA256  string `json:"announced,omitempty"` // by the mirrors; empty if they said nothing
 	Policy  string `json:"policy,omitempty"`    // names the rules of the host's owner; empty without any
 }
 
-// Waits reports whether it is not yet time for the next attempt. One further off than
-// a day comes from a clock that jumped, and counts as due.
+// Waits reports whether it is not yet time for the next attempt. An attempt further off than a day
+// comes from a clock that jumped, and counts as due.
 func (f *Failing) Waits(now time.Time) bool {
 	return f != nil && f.NextAttempt.After(now) && f.NextAttempt.Sub(now) < 24*time.Hour
 }
@@ -112,7 +111,7 @@ func (f *Failing) Waits(now time.Time) bool {
 type AgentSeen struct {
 	Version  string `json:"version"`
 	Restarts uint32 `json:"restarts"` // by systemd itself, since somebody started it
-	// OfHost: it did not come up, and the host was the cause: of its restarts none speaks against the version.
+	// OfHost means that it did not come up, and the host was the cause: none of its restarts speaks against the version.
 	OfHost bool `json:"of_host,omitempty"`
 }
 
@@ -125,8 +124,8 @@ type Unstable struct {
 	Restarts uint32    `json:"restarts"` // that the last of these runs found
 }
 
-// LoadTicks returns what the runs of the timer remember for a data folder and a boot:
-// nothing where another wrote it, or it cannot be read. Its times are by the clock as it is now.
+// LoadTicks returns what the runs of the timer remember for a data folder and a boot: nothing if
+// another wrote it, or it cannot be read. Its times are by the clock as it is now.
 func LoadTicks(path, dataDir, bootID string, clock Clock) Ticks {
 	var t Ticks
 	known := path != "" && bootID != "" && load(path, &t)
@@ -169,11 +168,11 @@ func load(path string, into any) bool {
 	return err == nil && json.Unmarshal(data, into) == nil
 }
 
-// unfinished is what the name of a file ends with that is being written.
+// unfinished is the ending of the name of a file that is being written.
 const unfinished = ".new"
 
-// DropUnfinished removes what a write that was killed left of the history or of find's answer. The next one would; where
-// nothing changes, none comes.
+// DropUnfinished removes what is left of a killed write of the history or of find's answer. The next write would do so,
+// but there may be none.
 func DropUnfinished(p Paths) error {
 	return errors.Join(durable.UnlinkNoSync(p.History()+unfinished), durable.UnlinkNoSync(p.LastAnswer()+unfinished))
 }

@@ -11,7 +11,7 @@ import (
 // has them: a newer program may have written there.
 type unknown map[string]any
 
-// Duration is a duration as updates.yaml has it.
+// Duration is a duration in the form of updates.yaml.
 type Duration = duration.Duration
 
 // Tree is a release as it is on this host.
