@@ -23,11 +23,11 @@ import (
 // Agent is the agent, as systemd and the kernel know it.
 type Agent struct {
 	transaction.Sight
-	Process procfs.Process  // the one that serves; zero if there is none
-	Runs    version.Release // that it executes; zero if it is none of the store
-	Pending Pending         // what its next start changes
+	Process procfs.Process  // the process that serves; zero without one
+	Runs    version.Release // the release that it executes; zero if that is not in the store
+	Pending Pending         // changes of its next start
 	Mask    string          // the link that masks the unit; empty if nothing does
-	// Hidden is why it cannot be told what the process executes; nil if it can.
+	// Hidden is why it is not known what the process executes; nil if it is.
 	Hidden error
 }
 
@@ -66,15 +66,15 @@ func (s *Survey) Agent(ctx context.Context) (Agent, error) {
 // Unread reports whether files of a unit, the agent's or the recovery's, changed since systemd read them.
 func (s *Survey) Unread(u systemd.Unit) bool { return s.from.Place.AgentUnit().Unread(u) }
 
-// Outranking is the file that systemd takes for the agent's unit once it reads all units again, instead of the one that it has
-// loaded, and whether that is a mask; empty if it is the same.
+// Outranking returns the file that systemd takes for the agent's unit once it reads all units again, instead of the one that
+// it has loaded, and whether that is a mask; empty if it is the same.
 func (s *Survey) Outranking(u systemd.Unit) (path string, masks bool) {
 	return s.from.Place.AgentUnit().Outranking(u)
 }
 
 // Needs says which unit that the agent's unit needs keeps systemd from starting it, or which file that the agent needs is closed to
 // its user; nil if neither shows. It asks systemd for each of the units, and may ask the kernel by child processes. err is why that
-// cannot be told.
+// is not known.
 func (s *Survey) Needs(ctx context.Context) (why, err error) {
 	a, err := s.Agent(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Survey) Needs(ctx context.Context) (why, err error) {
 	return s.reach.get(func() (why, err error) { return s.from.Reach(ctx, a.Unit, s.unit) })
 }
 
-// AgentOf says what of the agent follows from a look at it.
+// AgentOf returns the part of the agent that follows from a look at it.
 func (s *Survey) AgentOf(sight transaction.Sight) Agent {
 	a := Agent{Sight: sight, Pending: s.pending(sight)}
 	if sight.LoadState == "masked" {
@@ -106,7 +106,7 @@ func (s *Survey) AgentOf(sight transaction.Sight) Agent {
 	return a
 }
 
-// Configured reports whether the agent has a configuration where its unit leads it, at the end of all links. err is why nobody can tell.
+// Configured reports whether the agent has a configuration where its unit leads it, at the end of all links. err is why that is not known.
 func (s *Survey) Configured() (bool, error) {
 	return s.configured.get(func() (bool, error) {
 		config, err := s.from.Configuration.Path()
@@ -121,15 +121,15 @@ func (s *Survey) Configured() (bool, error) {
 	})
 }
 
-// AgentSettings are what the agent's configuration says; none of one that is not there. err is why the agent could not read it.
+// AgentSettings returns the settings in the agent's configuration; none if that is missing. err is why the agent could not read it.
 func (s *Survey) AgentSettings() (host.AgentSettings, error) {
 	return s.settings.get(s.from.Configuration.Settings)
 }
 
-// Servers says what shows that this host runs servers of the cluster itself; it is empty if nothing does.
+// Servers says how it shows that this host runs servers of the cluster itself; it is empty if nothing shows it.
 func (s *Survey) Servers() (string, error) { return s.servers.get(s.from.Configuration.Servers) }
 
-// pending is about the agent that serves. What cannot be told is not pending.
+// pending is about the agent that serves. A difference that is not known is not pending.
 func (s *Survey) pending(sight transaction.Sight) Pending {
 	if sight.State != state.AgentRunning || len(sight.Command) == 0 {
 		return Pending{}
@@ -154,7 +154,7 @@ func (a Agent) Is(r version.Release) bool {
 	return a.Runs.Version == r.Version && (a.Runs.Edition == r.Edition || a.Runs.Edition == "" || r.Edition == "")
 }
 
-// unit is what systemd knows of another unit than the agent's.
+// unit returns what systemd knows of another unit than the agent's.
 func (s *Survey) unit(ctx context.Context, name string) (systemd.Unit, error) {
 	if s.units[name] == nil {
 		s.units[name] = &part[systemd.Unit]{}

@@ -11,20 +11,19 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Companion is a service beside the agent's that executes a program of a version, or one that has since given way to one.
+// Companion is a service beside the agent's that executes a program of a version, or one that has since given way to such a program.
 type Companion struct {
 	Unit string
 	PID  int
 	Runs version.Release // the zero Release if Link is there
-	// Link is by which the service was started when another program stood there, as before the first enable; empty
-	// if the service executes a program of the store.
+	// Link is the link by which the service was started when another program stood there, as before the first
+	// enable; empty if the service executes a program of the store.
 	Link string
 }
 
-// Companions are the services, beside the agent's and the updater's own, that execute programs of the
-// store, or were started by one of its links and execute something else, by their names. It reads what each process
-// executes, so runs of the timer do without it. With an error there may be more than it returns: a service could not be
-// looked at.
+// Companions returns the services, beside the agent's and the updater's own, that execute programs of the store, or
+// were started by one of its links and execute something else, by their names. It looks at each process, so runs of the
+// timer do without it. With an error there may be more than it returns: a service could not be looked at.
 func (s *Survey) Companions() ([]Companion, error) {
 	return s.companions.get(func() (all []Companion, err error) {
 		links, err := s.from.Store.LinksInto(s.from.Paths.LinkDir)
@@ -57,8 +56,8 @@ func (s *Survey) Companions() ([]Companion, error) {
 	})
 }
 
-// replacedAt is the link by which a process was started that executes another file than the link leads to, as one that
-// runs since before the first enable; empty if it was started by none of them.
+// replacedAt returns the link by which a process was started that executes another file than the link leads to, as a
+// process that runs since before the first enable; empty if none of the links started it.
 func (s *Survey) replacedAt(e procfs.Executable, links []string) string {
 	command := ""
 	if started, ok := s.from.Processes.Started(e.PID); ok && len(started.Command) > 0 {
@@ -78,7 +77,7 @@ func (s *Survey) replacedAt(e procfs.Executable, links []string) string {
 	return ""
 }
 
-// otherService is the service of a process; empty if it is the agent's or the updater's own, or there is none.
+// otherService returns the service of a process; empty without one, or if it is the agent's or the updater's own.
 func (s *Survey) otherService(pid int) string {
 	unit := s.from.Processes.ServiceOf(pid)
 	if unit == s.from.Paths.AgentUnit() || strings.HasPrefix(unit, "teleport-update") {
@@ -91,15 +90,15 @@ func sortByUnit[T any](all []T, unit func(T) string) {
 	slices.SortStableFunc(all, func(a, b T) int { return strings.Compare(unit(a), unit(b)) })
 }
 
-// OtherAgent is a service beside the agent's that runs an agent by the program which the updater links: its version
+// OtherAgent is a service beside the agent's that runs an agent by the program that the updater links: its version
 // changes at its next start, and nobody takes a backup of its database or watches it.
 type OtherAgent struct {
 	Unit string
 	PID  int
 }
 
-// OtherAgents are these services, by their names. An agent by a program of its own, or in a container, is none of them. It
-// reads what each process executes, so runs of the timer do without it. With an error there may be more than it returns.
+// OtherAgents returns these services, by their names. An agent by a program of its own, or in a container, is left out. It
+// looks at each process, so runs of the timer do without it. With an error there may be more than it returns.
 func (s *Survey) OtherAgents() ([]OtherAgent, error) {
 	return s.otherAgents.get(func() (all []OtherAgent, err error) {
 		executables, err := s.from.Processes.Executables()
@@ -123,8 +122,8 @@ func (s *Survey) OtherAgents() ([]OtherAgent, error) {
 	})
 }
 
-// startsByLink reports whether a process was started as an agent by the link of the agent's program, or by what it leads
-// to, and as such would be started again.
+// startsByLink reports whether a process was started as an agent by the link of the agent's program, or by the link's
+// target, and would be started as such again.
 func (s *Survey) startsByLink(e procfs.Executable) bool {
 	started, ok := s.from.Processes.Started(e.PID)
 	dir := s.from.Paths.LinkDir

@@ -14,13 +14,13 @@ import (
 type LateDropIn struct {
 	File   string
 	Link   bool   // File is a symbolic link
-	Target string // where File leads, if that is what is mounted late; empty if the folder of File is
+	Target string // where File leads, if that is mounted late; empty if the folder of File is
 	Leads  string // where the folder of File leads, if only that is mounted late
-	Mount  bool   // the folder of File is where a late file system is mounted
+	Mount  bool   // a late file system is mounted on the folder of File
 }
 
-// LateDropIns are those whose folder, or the file at the end of whose links, is mounted after systemd has read its units. A
-// drop-in in /run is meant for this boot alone.
+// LateDropIns returns the drop-ins whose folder, or the file at the end of whose links, is mounted after systemd has read
+// its units. A drop-in in /run is meant for this boot alone.
 func (s *Survey) LateDropIns(ctx context.Context) (late []LateDropIn, err error) {
 	a, err := s.Agent(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Survey) lateFolder(dir string) (*LateDropIn, error) {
 	return nil, nil
 }
 
-// lateLink is where a symbolic link leads, or a link that it leads to, if a late file system has that; else it is empty.
+// lateLink returns the target of a symbolic link, or of a link that it leads to, if a late file system has that; otherwise it is empty.
 func (s *Survey) lateLink(path string) (string, error) {
 	target, err := linkOf(path)
 	for range mostLinks {
@@ -101,10 +101,10 @@ func (s *Survey) lateLink(path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// Of each link on the way: the next one may be on a file system that is there.
+		// Each link on the way counts: the next one may be on a file system that is there.
 		at := filepath.Dir(target)
 		if next == "" {
-			at = target // which may be where one is mounted
+			at = target // a file system may be mounted there
 		}
 		mount, err := s.lateMount(at)
 		if err != nil {
@@ -121,7 +121,7 @@ func (s *Survey) lateLink(path string) (string, error) {
 // mostLinks is how many links the kernel follows.
 const mostLinks = 40
 
-// linkOf is where a symbolic link leads; empty for any other file, and for none.
+// linkOf returns the target of a symbolic link; empty for any other file, and for a missing one.
 func linkOf(path string) (target string, err error) {
 	target, err = os.Readlink(path)
 	switch {

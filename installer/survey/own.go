@@ -19,8 +19,8 @@ import (
 	"teleport-update/systemd"
 )
 
-// Own are the updater's own units: their files, and what systemd has loaded of them. The
-// units are zero if no systemd runs.
+// Own are the updater's own units: their files, and what systemd has loaded of them. The units are
+// zero if no systemd runs.
 type Own struct {
 	Problems  []string // files that are not as they should be, and what enables them
 	Overruled []string // files of an administrator's that systemd uses instead
@@ -35,7 +35,7 @@ func (s *Survey) Own(ctx context.Context) (Own, error) {
 	return s.own.get(func() (Own, error) {
 		u := s.from.Updater.OwnUnits()
 		o := Own{Problems: u.Problems(), Overruled: u.Overruled(), Others: u.RecoveryOnly}
-		// The timer first: of a run that it started by then, what comes after shows the job, the start or the end.
+		// The timer first: if it has started a run by then, the later looks show the job, the start or the end of that run.
 		for _, of := range []struct {
 			name string
 			into *systemd.Unit
@@ -66,7 +66,7 @@ func (s *Survey) Recovery(ctx context.Context) (why *failure.Error, err error) {
 	return s.from.Updater.CheckRecovery(ctx, o.Recovery), nil
 }
 
-// RunLimit names the limit that would have systemd end a run of the timer before it has undone a version; nil if there is none.
+// RunLimit names the limit by which systemd would end a run of the timer before it has undone a version; nil without one.
 func (s *Survey) RunLimit(ctx context.Context) (why *failure.Error, err error) {
 	o, err := s.Own(ctx)
 	if err != nil || o.Others {
@@ -75,8 +75,8 @@ func (s *Survey) RunLimit(ctx context.Context) (why *failure.Error, err error) {
 	return s.from.Updater.CheckLimits(o.Run), nil
 }
 
-// RecoveryNeeds says which unit that the recovery needs keeps systemd from starting it; nil if none shows. It asks
-// systemd for each of them.
+// RecoveryNeeds says which unit that the recovery needs keeps systemd from starting it; nil if nothing shows. It
+// asks systemd for each of them.
 func (s *Survey) RecoveryNeeds(ctx context.Context) (why *failure.Error, err error) {
 	o, err := s.Own(ctx)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Survey) RecoveryNeeds(ctx context.Context) (why *failure.Error, err err
 	return host.CheckOwnNeeds(ctx, o.Recovery, s.unit)
 }
 
-// RunNeeds says which unit that a run of the timer needs keeps systemd from starting it; nil if none shows. It asks
-// systemd for each of them.
+// RunNeeds says which unit that a run of the timer needs keeps systemd from starting it; nil if nothing shows. It
+// asks systemd for each of them.
 func (s *Survey) RunNeeds(ctx context.Context) (why *failure.Error, err error) {
 	o, err := s.Own(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Survey) RunNeeds(ctx context.Context) (why *failure.Error, err error) {
 	return host.CheckOwnNeeds(ctx, o.Run, s.unit)
 }
 
-// FailedNeed is a unit that a run of the timer needs and that failed when systemd started it last; nil if none did.
+// FailedNeed returns a unit that a run of the timer needs and that failed when systemd started it last; nil if none did.
 func (s *Survey) FailedNeed(ctx context.Context) (*systemd.Lack, error) {
 	o, err := s.Own(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Survey) Rescuer(ctx context.Context) error {
 	_, err := s.rescuer.get(func() (string, error) {
 		program, _, err := s.from.Updater.Rescuer(ctx)
 		if err == nil {
-			o, blind := s.Own(ctx) // who cannot see it says so elsewhere
+			o, blind := s.Own(ctx) // other checks report an error of this
 			if loaded := o.Recovery.ExecStart; blind == nil && loaded != "" && loaded != program {
 				_, err = host.LoadedRescuer(ctx, o.Recovery) // a drop-in names another one
 			}
@@ -123,14 +123,14 @@ func (s *Survey) Rescuer(ctx context.Context) error {
 // Late is a folder of units that is not there when systemd reads units at boot.
 type Late struct {
 	Dir   string
-	Mount string // where the file system is mounted that has it
+	Mount string // where the file system with Dir is mounted
 }
 
 func (l Late) String() string {
 	return fmt.Sprintf("%s is on a file system of its own (%s), which is mounted after systemd has read its units at boot", l.Dir, l.Mount)
 }
 
-// Late are the folders of the updater's and the agent's units that are not there at boot.
+// Late returns the folders of the updater's and the agent's units that are not there at boot.
 func (s *Survey) Late() ([]Late, error) {
 	return s.boot.get(func() ([]Late, error) {
 		dir := s.from.Paths.UnitDir
@@ -142,15 +142,15 @@ func (s *Survey) Late() ([]Late, error) {
 	})
 }
 
-// Boot says where it is written what systemd mounts when it boots.
+// Boot holds the places that say what systemd mounts when it boots.
 type Boot struct {
-	// Containers are files one of which is there in a container.
+	// Containers are files; in a container, one of them is there.
 	Containers []string
 	Fstab      string
-	UnitDirs   []string // the ones that rank first come first
+	UnitDirs   []string // the highest rank first
 }
 
-// HostBoot is that of this host.
+// HostBoot returns the Boot of this host.
 func HostBoot() Boot {
 	return Boot{
 		// Not /.dockerenv, which is left in an image that a container was exported to.
@@ -160,10 +160,10 @@ func HostBoot() Boot {
 	}
 }
 
-// LateMount is the mount that has a folder and is not there when systemd reads its units
-// at boot; empty if there is none. / is there, and so are /usr and /etc, where they are
-// mounted at all: an initial RAM disk mounts them. /dev is the kernel's, and systemd mounts it first. In a container,
-// what systemd does not mount was mounted before systemd began, by who runs the container (volumes).
+// LateMount returns the mount that has a folder and is not there when systemd reads its units at boot; empty without
+// one. / is there, and so are /usr and /etc, if they are mounts at all: an initial RAM disk mounts them. /dev is the
+// kernel's, and systemd mounts it first. In a container, file systems that systemd does not mount were mounted before
+// systemd began, by the program that runs the container (volumes).
 func LateMount(mountAt func(path string) (string, error), boot Boot, dir string) (string, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
@@ -224,8 +224,8 @@ func (b Boot) mounts(path string) (bool, error) {
 // maxFstab is more than any fstab has, in bytes.
 const maxFstab = 1 << 20
 
-// mountPoints are the paths at which an fstab has file systems, without links. One that is mounted only by hand is among them: it is
-// not there at boot, either.
+// mountPoints returns the paths at which an fstab has file systems, without links. A file system that is mounted only by hand is
+// among them: it is not there at boot, either.
 func mountPoints(fstab string) (all []string) {
 	for line := range strings.Lines(fstab) {
 		fields := strings.Fields(line)

@@ -9,9 +9,9 @@ import (
 	"teleport-update/systemd"
 )
 
-// Pending is how a running agent differs from what its unit would start now: a reload
-// keeps the arguments, the variables and the user that the process was started with, so
-// that what runs proves nothing about the unit. The zero Pending: in nothing.
+// Pending is how a running agent differs from what its unit would start now: a reload keeps the
+// arguments, the variables and the user that the process was started with, so the process proves
+// nothing about the unit. The zero Pending means no difference.
 type Pending struct {
 	Differs []string // what the next start changes, a few words each
 	Loses   []string // arguments that the agent runs with, and the next start has not
@@ -28,12 +28,12 @@ func (p Pending) String() string {
 	return strings.Join(all, "; ")
 }
 
-// OwnVariable begins the names of variables that are the updater's: they tell the agent
-// of it, and never need a restart.
+// OwnVariable begins the names of the updater's variables: they describe it to the agent, and never
+// need a restart.
 const OwnVariable = "TELEPORT_UPDATE_"
 
-// pendingOf compares a unit with a process: its user, its arguments, and the variables
-// that the unit names. uid is that of the unit's user.
+// pendingOf compares a unit with a process: its user, its arguments, and the variables that the
+// unit names. uid is the user's in the unit.
 func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
 	// Without its environment files, nobody can tell what the unit starts.
 	if next, err := u.NextStart(p.Environment); err == nil {

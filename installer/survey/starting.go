@@ -9,22 +9,21 @@ import (
 	"teleport-update/systemd"
 )
 
-// Step is what systemd does with an agent that counts as running, by its unit, and does not
-// serve.
+// Step is the work of systemd on an agent that counts as running, by its unit, and does not serve.
 type Step string
 
 const (
-	// Serving is said of every other agent, too: of one that is stopped or fails, its State tells.
+	// Serving stands for every other agent, too: the State of one that is stopped or fails shows that.
 	Serving  Step = ""
 	Exited   Step = "exited"   // its process has ended, and its unit stays active (RemainAfterExit=)
 	Queued   Step = "queued"   // systemd has not begun the job that starts it
-	Starting Step = "starting" // what its unit runs before it has not ended
+	Starting Step = "starting" // earlier commands of its unit have not ended
 	Stopping Step = "stopping"
 	Frozen   Step = "frozen" // somebody froze its unit (`systemctl freeze`)
 	Halted   Step = "halted" // its process was stopped by a signal
 )
 
-// Step is that of the agent when it was looked at.
+// Step returns the step of the agent when it was looked at.
 func (a Agent) Step() Step {
 	process := a.Process.PID != 0 || a.MainPID != 0
 	switch {
@@ -52,15 +51,15 @@ func (a Agent) Serves() bool { return a.State == state.AgentRunning && a.Step() 
 // Ends reports whether a step ends by itself, sooner or later.
 func (s Step) Ends() bool { return s == Queued || s == Starting || s == Stopping }
 
-// Delay is for how long systemd has not come to the end of a step.
+// Delay says how long a step has lasted that has not ended.
 type Delay struct {
 	For time.Duration
 	// By are the units that a job of the agent's waits for.
 	By []string
 }
 
-// Delay is that of the agent's step. It asks systemd once or twice more, so it is for an agent that does
-// not serve.
+// Delay returns the delay of the agent's step. It asks systemd once or twice more, so it is for an agent
+// that does not serve.
 func (s *Survey) Delay(ctx context.Context) (Delay, error) {
 	return s.delay.get(func() (Delay, error) {
 		a, err := s.Agent(ctx)

@@ -8,7 +8,7 @@ import (
 )
 
 // StartsAgain says what would keep systemd from starting a service again that is restarted; nil if nothing shows.
-// err is why that cannot be told.
+// err is why that is not known.
 func (s *Survey) StartsAgain(ctx context.Context, unit string) (why, err error) {
 	u, err := s.unit(ctx, unit)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package survey is the host as it is now, as one value. Its parts are read when they are
-// first asked for, each of them once: whoever decides or tells by one survey speaks of one
-// host.
+// Package survey is the host as it is now, as one value. Its parts are read when they are first
+// asked for, each of them once: all decisions and reports by one survey are about one host.
 //
 // Reading changes nothing. A part that cannot be read is an error with its cause, which is
 // neither "there" nor "not there".
@@ -20,26 +19,26 @@ import (
 	"teleport-update/versions"
 )
 
-// StateFiles are what the updater wrote down.
+// StateFiles are the records of the updater.
 type StateFiles interface {
 	Config() (state.Config, error)
-	// Journal is the open transaction; nil if there is none.
+	// Journal is the open transaction; nil without one.
 	Journal() (*transaction.Description, error)
 	Ticks() state.Ticks
 	History() (state.History, error)
 }
 
-// Manager is systemd. Its calls end with an error where it does not answer; where no systemd
-// runs, units are zero, and the agent is unknown.
+// Manager is systemd. Its calls end with an error if it does not answer; if no systemd runs, units
+// are zero, and the agent is unknown.
 type Manager interface {
 	Look(context.Context) (transaction.Sight, error)
 	Unit(ctx context.Context, name string) (systemd.Unit, error)
-	// Blockers are units that a job of the agent's waits for.
+	// Blockers returns units that a job of the agent's waits for.
 	Blockers(context.Context, transaction.Sight) ([]string, error)
 	Close()
 }
 
-// Place is what stands where the agent's links and unit belong.
+// Place is the host's places of the agent's links and unit.
 type Place interface {
 	Problems(versions.Tree) ([]string, error)
 	CheckStarts(systemd.Unit, versions.Tree) error
@@ -48,12 +47,12 @@ type Place interface {
 	AgentUnit() host.AgentUnit
 }
 
-// Configuration is the agent's, where its unit leads it.
+// Configuration is the agent's configuration, at the path that its unit leads to.
 type Configuration interface {
 	Path() (string, error)
-	// Settings is an error if the agent could not read it. Of one that is not there, there are none.
+	// Settings returns an error if the agent could not read the file. A missing file has no settings.
 	Settings() (host.AgentSettings, error)
-	// Servers says what shows that this host runs servers of the cluster itself.
+	// Servers says how it shows that this host runs servers of the cluster itself.
 	Servers() (string, error)
 }
 
@@ -74,22 +73,22 @@ type Updater interface {
 type Consistency interface {
 	CheckNeverEnabled() error
 	CheckEnded(context.Context, state.Config, transaction.Seen) error
-	// CheckPair is a *failure.RefusedError where a repair leaves links and unit as they are.
+	// CheckPair returns a *failure.RefusedError if a repair leaves links and unit as they are.
 	CheckPair(context.Context, state.Config, versions.Tree, transaction.Seen) error
-	// CheckLed is a *failure.RefusedError where a repair leaves the unit as it is.
+	// CheckLed returns a *failure.RefusedError if a repair leaves the unit as it is.
 	CheckLed(context.Context, versions.Tree, transaction.Seen) error
 	// CheckTables says why the active version may not be able to start on the database of an agent that is down; err is why
-	// that cannot be told.
+	// that is not known.
 	CheckTables(context.Context, state.Config, transaction.Seen) (why, err error)
-	// Schema is the digest of the schema of the agent's database; empty if there is no database.
+	// Schema returns the digest of the schema of the agent's database; empty if there is no database.
 	Schema(context.Context) (string, error)
 }
 
-// Sources are where a survey reads.
+// Sources are the places that a survey reads.
 type Sources struct {
 	StateFiles StateFiles
 	Connect    func(context.Context) (Manager, error)
-	// Reach says which file that the agent needs is closed to the user of its unit; err is why that cannot be told.
+	// Reach says which file that the agent needs is closed to the user of its unit; err is why that is not known.
 	Reach         func(context.Context, systemd.Unit, host.AskUnit) (why, err error)
 	Place         Place
 	Configuration Configuration
@@ -100,7 +99,7 @@ type Sources struct {
 	Boot          Boot
 	Paths         state.Paths
 	Now           func() time.Time
-	// Patience is for how long systemd is waited for at each question; zero is as long as the context says.
+	// Patience is how long to wait for systemd at each question; zero is as long as the context says.
 	Patience time.Duration
 }
 
@@ -145,8 +144,8 @@ func New(from Sources) *Survey {
 	return &Survey{from: from, units: map[string]*part[systemd.Unit]{}, kept: map[version.Release]*part[bool]{}}
 }
 
-// Follow has a survey that has read nothing begin with the sight of the agent that another one had a moment ago, and go on with
-// its connection to systemd. Nothing may have been done to the agent since.
+// Follow makes a survey that has read nothing begin with another survey's recent sight of the agent, and go on with its
+// connection to systemd. Nothing may have been done to the agent since.
 func (s *Survey) Follow(before *Survey) {
 	if before.manager.err == nil && before.agent.read && before.agent.err == nil {
 		s.manager, s.agent = before.manager, before.agent
@@ -161,16 +160,16 @@ func (s *Survey) Close() {
 	}
 }
 
-// Now is the time of the survey's host.
+// Now returns the time of the survey's host.
 func (s *Survey) Now() time.Time { return s.from.Now() }
 
 // Paths say where everything is.
 func (s *Survey) Paths() state.Paths { return s.from.Paths }
 
-// Config is updates.yaml; an empty one where there is none.
+// Config returns updates.yaml; an empty one if there is no file.
 func (s *Survey) Config() (state.Config, error) { return s.config.get(s.from.StateFiles.Config) }
 
-// Ticks are what the runs of the timer remember of this boot.
+// Ticks returns what the runs of the timer remember of this boot.
 func (s *Survey) Ticks() state.Ticks {
 	t, _ := s.ticks.get(func() (state.Ticks, error) {
 		s.ticksRead = s.Now()
@@ -179,13 +178,13 @@ func (s *Survey) Ticks() state.Ticks {
 	return t
 }
 
-// TicksRead is when Ticks were read: a run that ends later leaves no trace in them.
+// TicksRead returns when Ticks were read: a run that ends later leaves no trace in them.
 func (s *Survey) TicksRead() time.Time {
 	s.Ticks()
 	return s.ticksRead
 }
 
-// History is the last transactions.
+// History returns the last transactions.
 func (s *Survey) History() (state.History, error) { return s.history.get(s.from.StateFiles.History) }
 
 // Transaction is a transaction that is open.
@@ -194,7 +193,7 @@ type Transaction struct {
 	Running bool // an updater is at work on it
 }
 
-// Transaction is the open transaction; nil if there is none.
+// Transaction returns the open transaction; nil without one.
 func (s *Survey) Transaction() (*Transaction, error) {
 	return s.journal.get(func() (*Transaction, error) {
 		d, err := s.from.StateFiles.Journal()
@@ -205,13 +204,13 @@ func (s *Survey) Transaction() (*Transaction, error) {
 	})
 }
 
-// Fits says where the records do not fit the host, as far as that can be told; nil if
-// nothing speaks against them. err is why the database of an agent that is down could not be looked at.
+// Fits says how the records do not fit the host, as far as that is known; nil if nothing speaks against
+// them. err is why the database of an agent that is down could not be looked at.
 func (s *Survey) Fits(ctx context.Context) (why, err error) {
 	return s.fits.get(func() (error, error) {
 		c, err := s.Config()
 		if err != nil {
-			return nil, nil // whoever needs it says so
+			return nil, nil // a caller that needs the file reports that
 		}
 		if c.Spec.ActiveVersion == "" {
 			return s.from.Fits.CheckNeverEnabled(), nil
@@ -228,15 +227,15 @@ func (s *Survey) Fits(ctx context.Context) (why, err error) {
 	})
 }
 
-// Schema is the digest of the schema of the agent's database; empty if there is no database.
+// Schema returns the digest of the schema of the agent's database; empty if there is no database.
 func (s *Survey) Schema(ctx context.Context) (string, error) {
 	return s.schema.get(func() (string, error) { return s.from.Fits.Schema(ctx) })
 }
 
-// seen has a check use what the survey has seen.
+// seen makes a check use what the survey has seen.
 type seen struct{ survey *Survey }
 
-// Seen is the survey for a check that asks for no more of the host.
+// Seen returns the survey for a check that asks for no more of the host.
 func (s *Survey) Seen() transaction.Seen { return seen{s} }
 
 func (s seen) Sight(ctx context.Context) (transaction.Sight, error) {

@@ -18,7 +18,7 @@ import (
 type Version struct {
 	Tree  versions.Tree
 	Whole bool // its record is complete
-	// Changed: somebody wrote to its program, or changed its mode, owner or labels, after it was published.
+	// Changed means that somebody wrote to its program, or changed its mode, owner or labels, after it was published.
 	Changed bool
 	// Unusable is why its program cannot be executed; nil if it can.
 	Unusable error
@@ -40,8 +40,8 @@ func (s *Survey) Version() (Version, error) {
 	})
 }
 
-// Damage is what of the active version was taken away, emptied or opened to others, as far as that shows without reading its
-// programs; nil if nothing was. err is why that cannot be told.
+// Damage says which part of the active version was taken away, emptied or opened to others, as far as that shows without
+// reading its programs; nil if nothing was. err is why that is not known.
 func (s *Survey) Damage(ctx context.Context) (why, err error) {
 	return s.damage.get(func() (error, error) {
 		v, err := s.Version()
@@ -56,8 +56,8 @@ func (s *Survey) Damage(ctx context.Context) (why, err error) {
 	})
 }
 
-// Pair is why a repair leaves links and unit as they are: another program stands there, and the agent's
-// database may fit that alone. It is nil if nothing is known to speak against a repair.
+// Pair says why a repair leaves links and unit as they are: another program stands there, and the
+// agent's database may fit that alone. It is nil if nothing is known to speak against a repair.
 func (s *Survey) Pair(ctx context.Context) (why, err error) {
 	return s.pair.get(func() (error, error) {
 		v, err := s.Version()
@@ -76,8 +76,8 @@ func (s *Survey) Pair(ctx context.Context) (why, err error) {
 	})
 }
 
-// Led is why a repair leaves the unit of the active version as it is: somebody wrote another one, by which the agent runs and which
-// leads it elsewhere.
+// Led says why a repair leaves the unit of the active version as it is: somebody wrote another one, by which the agent runs and
+// which leads it elsewhere.
 func (s *Survey) Led(ctx context.Context) (why, err error) {
 	v, err := s.Version()
 	if err != nil || !v.Whole {
@@ -102,8 +102,8 @@ func (s *Survey) Links() ([]string, error) {
 	})
 }
 
-// Starts says what keeps systemd from starting the active version by its unit, of an agent that
-// runs: at its next start; nil if nothing does. err is why that cannot be told.
+// Starts says what keeps systemd from starting the active version by its unit; for an agent that
+// runs, at its next start. It is nil if nothing does. err is why that is not known.
 func (s *Survey) Starts(ctx context.Context) (why, err error) {
 	return s.starts.get(func() (error, error) {
 		v, err := s.Version()
@@ -117,7 +117,7 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 		if why := s.from.Place.CheckStarts(a.Unit, v.Tree); why != nil || !a.Serves() {
 			return why, nil
 		}
-		// What an agent lacks that does not run, the advice to start it says.
+		// For an agent that does not run, the advice to start it says what it lacks.
 		why, err := s.startOf(ctx)
 		if err != nil {
 			return nil, err
@@ -139,11 +139,11 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 }
 
 // NextStart says what keeps the agent from starting by its unit as systemd has it, whatever version that leads to; nil
-// if nothing does. err is why that cannot be told.
+// if nothing does. err is why that is not known.
 func (s *Survey) NextStart(ctx context.Context) (why, err error) {
 	why, err = s.startOf(ctx)
 	if failure.Is[*host.UnresolvedError](why) {
-		return nil, err // which keeps versions from being changed, and no agent from starting
+		return nil, err // it keeps versions from being changed, and no agent from starting
 	}
 	return why, err
 }
@@ -172,7 +172,7 @@ func (s *Survey) backedUp(r version.Release) bool {
 	return err == nil
 }
 
-// Kept reports whether a release is on disk, with a record that is whole.
+// Kept reports whether a release is on disk, with a whole record.
 func (s *Survey) Kept(r version.Release) bool {
 	if s.kept[r] == nil {
 		s.kept[r] = &part[bool]{}
