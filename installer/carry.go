@@ -18,11 +18,10 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// carry keeps what an administrator wrote into the agent's unit that the one of a version is
-// about to take the place of, in a drop-in, before anything else is changed. It refuses what the two together
-// would not let start, and a drop-in of somebody's that the new one would overrule: so the new one adds nothing to the unit that is
-// there, and a change that is cut off, also before its journal is open, leaves the agent as it was.
-// It reports whether there is one.
+// carry keeps an administrator's lines of the agent's unit in a drop-in, before anything else is changed: the unit of a version is about to
+// replace that unit. It returns an error if the agent could not start with both, or if the drop-in would overrule somebody's drop-in. The
+// drop-in adds nothing to the current unit: a change that is cut off, also before its journal is open, leaves the agent as it was. carry
+// reports whether it wrote a drop-in.
 func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error) {
 	now := i.surveyToChange()
 	sight, err := now.Agent(ctx)
@@ -63,8 +62,8 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 	return true, nil
 }
 
-// fromPackage reports whether a unit is as a package of the agent's brought it: its text is the vendor's, of
-// another version. One that was edited in place is an administrator's, as is one that cannot be compared.
+// fromPackage reports whether the unit is as a package of the agent brought it: the vendor wrote its text, for another version. A unit that
+// was edited in place, or that cannot be compared, is an administrator's.
 func fromPackage(ctx context.Context, m *transaction.Machine, unit string) bool {
 	if !slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) {
 		return false
@@ -82,8 +81,8 @@ func fromPackage(ctx context.Context, m *transaction.Machine, unit string) bool 
 	return false
 }
 
-// uncarry takes the drop-in away after a first enable that failed. While a transaction is open
-// it stays: whoever waits for that may have been interrupted, and the version may yet prove.
+// uncarry removes the drop-in after a first enable that failed. The drop-in stays while a transaction is open: perhaps only the command
+// that waits for it was interrupted, and the version may yet prove.
 func (i *Installer) uncarry(ctx context.Context) {
 	c, err := i.survey().Config()
 	if err != nil || c.Spec.ActiveVersion != "" || !host.Absent(i.Machine.Host.Paths.Journal()) {

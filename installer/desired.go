@@ -24,7 +24,7 @@ import (
 	"teleport-update/versions"
 )
 
-// httpsPort is what a person means who names only the host of a proxy.
+// httpsPort is the port if a person names only the host of a proxy.
 const httpsPort = 443
 
 // ask asks find what this host should run, and remembers the answer.
@@ -44,11 +44,10 @@ func (f finder) ask(ctx context.Context, spec state.Spec) (find.Answer, error) {
 	return answer, nil
 }
 
-// askFirst asks find for enable, which may not know the port of the proxy: who names
-// only a host means 443, and an agent's configuration 3080. The other of the two is tried
-// where nothing answers at the first. Any answer and a certificate that is not trusted are
-// the proxy's word. The address that answered is in spec then, with its port: it is what
-// the timer asks from then on.
+// askFirst asks find for enable, which may not know the port of the proxy: a person who names only a host means 443, and an agent's
+// configuration means 3080. If nothing answers at the first port, askFirst tries the other. Any answer is the proxy's word, and so is a
+// certificate that is not trusted. askFirst writes the address that answered into spec, with its port: the timer asks that address from
+// then on.
 func (f finder) askFirst(ctx context.Context, spec *state.Spec, byAgent bool) (find.Answer, error) {
 	bare, first, second := spec.Proxy, httpsPort, host.ProxyPort
 	if byAgent {
@@ -95,7 +94,7 @@ func (f finder) askQuietly(ctx context.Context, spec state.Spec) (find.Answer, e
 	return client.Ask(ctx, question)
 }
 
-// lastAnswer is an answer of find as it is written down.
+// lastAnswer returns the record of an answer of find.
 func (f finder) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
 	return &state.LastAnswer{
 		Time: f.m.Timestamp(), Proxy: spec.Proxy, Group: spec.Group,
@@ -104,7 +103,7 @@ func (f finder) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
 	}
 }
 
-// asker is this host as others on its data folder know it; empty if it has no machine-id.
+// asker identifies this host to others on its data folder; empty if it has no machine-id.
 func (f finder) asker() state.Asker {
 	data, err := regular.Read(f.machineID, 256, 0)
 	id := strings.TrimSpace(string(data))
@@ -126,16 +125,15 @@ type wanted struct {
 	version.Release
 	Config state.Config
 	Spec   state.Spec // with proxy and group filled in
-	SHA256 string     // of a release that was published again: what is on disk is not it
-	// BelowMinimum: by root's word, the policy's minimum and withdrawn versions do not count.
+	SHA256 string     // of a release that was published again: the copy on disk is another one
+	// BelowMinimum: root said that the policy's minimum and withdrawn versions do not count.
 	BelowMinimum bool
-	// Unasked: the owner's policy is not asked. An open transaction goes back to it.
+	// Unasked: the owner's policy is not asked. An open transaction goes back to the release.
 	Unasked bool
 	Retried bool // nobody has to run the command again: the next tick tries
 }
 
-// accepts reports whether a tree is the release that is meant: not the copy of an agent
-// that no tarball brought.
+// accepts reports whether a tree is the wanted release. A copy of an agent that no tarball brought is not.
 func (w wanted) accepts(tree versions.Tree) bool {
 	return tree.Origin == "" && (w.SHA256 == "" || tree.SHA256 == w.SHA256)
 }
@@ -147,15 +145,15 @@ type intent struct {
 	Jitter  time.Duration
 }
 
-// releaseOf is the release that find names.
+// releaseOf returns the release that find names.
 func releaseOf(a find.Answer) version.Release {
 	return version.Release{Version: a.Version, Edition: a.Edition}
 }
 
-// named is a release of which no more is known than its name.
+// named returns a tree of a release whose digest is not known.
 func named(r version.Release) state.Tree { return state.Tree{Release: r} }
 
-// pinning is the command that installs a version.
+// pinning returns the command that installs a version.
 func pinning(t, active version.Release) string {
 	pin := "teleport-update pin " + t.Version
 	if version.Compare(t.Version, active.Version) < 0 {
@@ -164,7 +162,7 @@ func pinning(t, active version.Release) string {
 	return pin
 }
 
-// ticks is what the runs of the timer remember of this boot.
+// ticks loads what the runs of the timer remember of this boot.
 func (i *Installer) ticks() state.Ticks {
 	clock := state.Clock{Now: i.Machine.Now()}
 	if i.Up != nil {
@@ -173,7 +171,7 @@ func (i *Installer) ticks() state.Ticks {
 	return state.LoadTicks(i.Machine.Host.Paths.Ticks(), i.Machine.Host.Paths.DataDir, i.Machine.BootID(), clock)
 }
 
-// up is for how long this host has been up, also while it slept; zero if that cannot be read.
+// up returns how long this host has been up, including sleep; zero if that cannot be read.
 func up() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -182,7 +180,7 @@ func up() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// succeeded forgets what runs of the timer failed with: a person's command ended well.
+// succeeded forgets the errors of the timer's runs: a person's command ended well.
 func (i *Installer) succeeded() {
 	m := i.ticks()
 	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Machine.Timestamp()
@@ -213,7 +211,7 @@ func endedEarly(m *transaction.Machine, to version.Release, cause error) *state.
 		Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause)}
 }
 
-// writeEarlyEnd writes down that a person's command ended so, and returns why: its error says what state the host is in.
+// writeEarlyEnd records that a person's command ended early, and returns cause, which says what state the host is in.
 func writeEarlyEnd(ctx context.Context, m *transaction.Machine, to version.Release, cause error) error {
 	if ctx.Err() != nil || host.Absent(m.Host.Paths.Config()) { // a refused first enable leaves nothing
 		return cause

@@ -40,7 +40,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if err := i.makePolicy(ctx, opts); err != nil {
 		return err
 	}
-	rules, _ := i.ownerRules().policy(state.EmptyConfig()) // considerEnable says what is wrong with it
+	rules, _ := i.ownerRules().policy(state.EmptyConfig()) // considerEnable reports its errors
 	var offered offer
 	in, err := i.considerEnable(ctx, opts, &offered)
 	if err == nil && in != nil {
@@ -65,8 +65,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return shown
 	}
 	i.succeeded()
-	// Before the first run of the timer: the policy may be gone by then. What keeps updates.yaml from being read is
-	// said when it is to be written.
+	// Before the first run of the timer: the policy may be gone by then. The save below reports an error of updates.yaml.
 	i.ownerRules().rememberSeen(ctx, c, rules)
 	if err := i.seeHTTPProxy(opts.KeepProxy); err != nil {
 		return err
@@ -83,7 +82,7 @@ func (i *Installer) madeByAnother(in *intent) bool {
 	return err == nil && c.Active() == in.Release && in.Config.Active() != in.Release && host.Absent(i.Machine.Host.Paths.Journal())
 }
 
-// insisting is the command that makes a change although the active version is damaged.
+// insisting returns the command that makes a change although the active version is damaged.
 func insisting(r transaction.Request) string {
 	if r.Kind == transaction.Pin {
 		return "teleport-update pin " + r.To.Version + " --allow-downgrade"
@@ -167,8 +166,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 		return nil, err
 	}
 	answer, err := i.finder().askFirst(ctx, &question, byAgent)
-	// The proxy is kept, the group is looked up again each time unless it was
-	// said: it is the agent's configuration that people change.
+	// The proxy is kept. The group is looked up again each time unless it was given: people change the agent's configuration.
 	spec.Proxy = question.Proxy
 	if err != nil {
 		return nil, fmt.Errorf("%w; %s: %s", err, transaction.StaysAsItIs(c), runAgain)
@@ -208,8 +206,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	return in, nil
 }
 
-// askAgentSettings has the configuration that the agent's unit leads to agree with what enable is told, and with the
-// proxy that it follows. On a host that has no version yet it has to be read.
+// askAgentSettings compares the configuration that the agent's unit leads to with the options of enable, and with the proxy that it
+// follows. On a host without a version, the configuration must be readable.
 func askAgentSettings(i *Installer, opts EnableOptions, proxy string, c state.Config) error {
 	if c.Spec.ActiveVersion == "" && !opts.AllowAuthServer {
 		servers, err := host.ConfigurationOn(i.Machine.Host).Servers()
@@ -225,7 +223,7 @@ func askAgentSettings(i *Installer, opts EnableOptions, proxy string, c state.Co
 	}
 	config, err := host.ConfigurationOn(i.Machine.Host).Path()
 	if err != nil {
-		return nil // where it is needed, this is an error
+		return nil // this is an error when it is needed
 	}
 	agent, err := host.ReadAgentSettings(config)
 	if err != nil {
@@ -258,8 +256,8 @@ func lookBeforeEnable(ctx context.Context, i *Installer, flight *transaction.Pre
 	return checkOtherAgents(i)
 }
 
-// enableHeld turns updates on, and leaves a host where a rollback by hand holds it: an advice that types enable is about a setting, and a
-// person who insists on the change says so by --allow-downgrade, or by `update --now`.
+// enableHeld turns updates on, and leaves a host on the version of a rollback by hand: an advice that types enable is about a setting, and
+// a person who insists on the change says so by --allow-downgrade, or by `update --now`.
 func enableHeld(ctx context.Context, i *Installer, c state.Config, opts EnableOptions, answer find.Answer, in *intent) (*intent, error) {
 	if err := hearHeld(i, &c, answer); err != nil {
 		return nil, err
@@ -270,8 +268,8 @@ func enableHeld(ctx context.Context, i *Installer, c state.Config, opts EnableOp
 	return enableActive(ctx, i, c, opts, in)
 }
 
-// enableActive turns updates on while the version stays the active one. The intent is that version if it
-// is damaged, and has to be fetched again first.
+// enableActive turns updates on while the version stays the active one. It returns an intent for that version if it is damaged, and has to
+// be fetched again first.
 func enableActive(ctx context.Context, i *Installer, c state.Config, opts EnableOptions, in *intent) (*intent, error) {
 	whole, err := i.repair(ctx, c, true)
 	if err != nil {
@@ -297,7 +295,7 @@ func (i *Installer) logUnitDir(c state.Config, spec state.Spec) {
 	}
 }
 
-// turnOn writes the configuration where the version is in place already.
+// turnOn writes the configuration if the version is in place already.
 func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec) error {
 	i.logUnitDir(c, spec)
 	if err := i.installUnits(ctx, host.Installing{EnableTimer: true}); err != nil {

@@ -14,8 +14,7 @@ import (
 	"teleport-update/internal/webclient"
 )
 
-// EnableOptions are the flags of enable. What is empty keeps its value from
-// updates.yaml, or comes from the agent's own configuration.
+// EnableOptions are the flags of enable. An empty field keeps its value from updates.yaml, or takes it from the agent's own configuration.
 type EnableOptions struct {
 	Proxy          string
 	Group          string
@@ -58,8 +57,8 @@ func (o EnableOptions) apply(s state.Spec) (state.Spec, error) {
 	return s, nil
 }
 
-// command is the command line that these options came from on a host with these places, without secrets. A host that
-// no enable succeeded on has written down none of its places: a command without them would be for another host.
+// command returns the command line that gives these options on a host with these places, without secrets. A host without a successful
+// enable has recorded none of its places: a command without them would be for another host.
 func (o EnableOptions) command(p state.Paths) string {
 	words := append([]string{"teleport-update"}, placesOf(p)...)
 	words = append(words, "enable")
@@ -107,7 +106,7 @@ func (o EnableOptions) command(p state.Paths) string {
 	return strings.Join(words, " ")
 }
 
-// placesOf are the global flags that lead a command to the places of a host, those that are not the usual ones.
+// placesOf returns the global flags that lead a command to the places of a host, leaving out the usual places.
 func placesOf(p state.Paths) (words []string) {
 	usual := state.DefaultPaths()
 	for _, place := range []struct{ flag, now, usual string }{
@@ -123,7 +122,7 @@ func placesOf(p state.Paths) (words []string) {
 	return words
 }
 
-// quoted is a word as a shell takes it.
+// quoted returns a word as a shell reads it.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -135,15 +134,13 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// runAgain is what helps after a command that failed before anything was changed. An advice that names the whole
-// command takes its place.
+// runAgain is the advice after a command that failed before anything was changed. An advice that names the whole command replaces it.
 const runAgain = "remove the cause, then run the command again"
 
-// saveFirstEnable has status say that a first enable failed, and what to type again: nothing else
-// keeps its options, no timer tries it again, and cloud-init's log is read by nobody. It writes updates.yaml,
-// with updates off, also if the enable came to nothing before it had a version: as when find was not reached.
-// A host on which an enable was refused is left as it is, for that person has read why; so is one that an enable
-// failed on before it had the lock.
+// saveFirstEnable records for status that a first enable failed, and what to type again: nothing else keeps its options, no timer tries it
+// again, and nobody reads cloud-init's log. It writes updates.yaml, with updates off, also if the enable failed before it had a version: as
+// when find was not reached. It leaves a host as it is if the enable was refused, because that person has read why, or if the enable failed
+// before it had the lock.
 func (i *Installer) saveFirstEnable(ctx context.Context, c state.Config, opts EnableOptions, failed error) {
 	news := c.Status.FirstEnable != nil
 	if failed != nil {
@@ -164,7 +161,7 @@ func (i *Installer) saveFirstEnable(ctx context.Context, c state.Config, opts En
 	}
 }
 
-// causeOf is the cause of an error: a transaction ended in a process of its own, and wrote down why.
+// causeOf returns the cause of an error: a transaction that ended in a process of its own wrote down why.
 func causeOf(failed error, last *state.LastUpdate) string {
 	if failure.Is[*transaction.ExitError](failed) && last != nil && last.Error != "" {
 		return last.Error
@@ -172,8 +169,8 @@ func causeOf(failed error, last *state.LastUpdate) string {
 	return failed.Error()
 }
 
-// isNewsOf reports whether the failure of a first enable is written down. Without an updates.yaml it is only on a host
-// that no enable succeeded on: where the file was lost, its absence is what the next command goes by.
+// isNewsOf reports whether the failure of a first enable is recorded. Without an updates.yaml, it is recorded only if no enable ever
+// succeeded on the host: if the file was lost, the next command relies on its absence.
 func isNewsOf(h *host.Host, failed error) bool {
 	if failure.Is[*failure.RefusedError](failed) || failure.Is[*state.BusyError](failed) {
 		return false

@@ -13,7 +13,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// History is the last transactions of this host, the newest last.
+// History returns the last transactions of this host, the newest last.
 func (i *Installer) History() (state.History, error) {
 	if err := i.readable(); err != nil {
 		return state.History{}, err
@@ -21,10 +21,9 @@ func (i *Installer) History() (state.History, error) {
 	return state.ReadHistory(i.Machine.Host.Paths.History())
 }
 
-// addEnded adds the transaction that updates.yaml tells of to the history, if it is not
-// there: the command that made it may have been killed, and a recovery has closed it. An
-// attempt that failed before anything was changed is there, too. It returns the transaction
-// that it added.
+// addEnded adds the transaction in updates.yaml to the history, if it is not there: the command that made it may have been killed, and a
+// recovery has closed it. updates.yaml also has an attempt that failed before anything was changed. addEnded returns the transaction that
+// it added.
 func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended) {
 	last := c.Status.LastUpdate
 	if last == nil || !host.Absent(n.m.Host.Paths.Journal()) {
@@ -62,7 +61,7 @@ func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended)
 	}
 	if err := h.Add(s, n.m.Host.Paths.History()); err != nil {
 		n.m.Host.Log.Debug("the transaction could not be added to the history", "error", err)
-		return nil // or each run would take it for news
+		return nil // else each run would take it for news
 	}
 	if early {
 		return nil // no transaction, for hooks and reports
@@ -70,7 +69,7 @@ func (n chronicle) addEnded(c state.Config, command string) (added *state.Ended)
 	return &s
 }
 
-// addRepair adds a repair, as of links and units, to the history, with what was wrong.
+// addRepair adds a repair, as of links and units, to the history, with the problems.
 func (n chronicle) addRepair(of version.Release, problems []string) {
 	s := state.Ended{Time: n.m.Timestamp(), Cause: "repair", By: n.who(), From: of, To: of, Result: state.Repaired,
 		Error: strings.Join(problems, "; ")}
@@ -85,7 +84,7 @@ func (n chronicle) addRepair(of version.Release, problems []string) {
 	}
 }
 
-// who asked for what this run does.
+// who names the person who asked for this run, or the timer.
 func (n chronicle) who() string {
 	if n.m.Scheduled {
 		return "timer"

@@ -21,15 +21,14 @@ import (
 const (
 	// hookLimit is how long one hook may take; see Installer.HookLimit.
 	hookLimit = 30 * time.Second
-	// News older than this is none: the history was lost, say.
+	// Older news are not reported: the history was lost, say.
 	hookNews = 24 * time.Hour
-	// hookOutput is how much of a hook's output is told where it failed.
+	// hookOutput is how much of a failed hook's output is logged.
 	hookOutput = 400
 )
 
-// runHooks tells the programs of an administrator how a transaction ended. By then the
-// journal is closed and no lock is held: whatever becomes of a hook is logged, and
-// nothing waits for it but the command that is through.
+// runHooks runs the programs of an administrator after a transaction. By then the journal is closed and no lock is held: a hook's failure
+// is logged, and only this command, which is done, waits for a hook.
 //
 // They are in /etc, not below the data folder: they are an administrator's configuration,
 // and stay when the updater goes.
@@ -67,7 +66,7 @@ func (i *Installer) runHooks(ctx context.Context, s state.Ended) {
 	}
 }
 
-// isHook leaves out what editors and packages leave beside a file.
+// isHook leaves out files that editors and packages leave beside a file.
 func isHook(name string) bool {
 	packages := func(part string) bool { return strings.Contains(name, part) }
 	return !slices.ContainsFunc([]string{".dpkg-", ".rpm", ".ucf-"}, packages) && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name,
@@ -77,7 +76,7 @@ func isHook(name string) bool {
 func hookEnvironment(s state.Ended) []string {
 	env := []string{"PATH=" + rootPath}
 	for _, variable := range os.Environ() {
-		// What this run was told is not for a run that a hook may begin.
+		// The variables of this run are not for a run that a hook may begin.
 		if !strings.HasPrefix(variable, survey.OwnVariable) && !strings.HasPrefix(variable, "PATH=") {
 			env = append(env, variable)
 		}
@@ -113,7 +112,7 @@ func runHook(ctx context.Context, limit time.Duration, file string, env []string
 	return err
 }
 
-// boundedWriter keeps the beginning of what is written and drops the rest.
+// boundedWriter keeps the beginning of the output and drops the rest.
 type boundedWriter struct {
 	to    *strings.Builder
 	limit int

@@ -19,15 +19,14 @@ import (
 	"teleport-update/versions"
 )
 
-// proxyVariables are those by which the HTTP client knows a proxy. The small ones go before
-// the large ones, as net/http has it.
+// proxyVariables are the variables in which the HTTP client looks for a proxy. The small ones go before the large ones, as in net/http.
 var proxyVariables = []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"}
 
 // maxEnvironment is far more than an environment file of the updater has.
 const maxEnvironment = 64 << 10
 
-// httpProxy is the part of an environment that says through which proxy servers are reached,
-// by the large names. It is empty if no proxy is named: exceptions alone mean nothing.
+// httpProxy returns the variables of an environment that name the proxy for servers, by their large names. It is empty if no proxy is
+// named: exceptions alone mean nothing.
 func httpProxy(get func(string) string) map[string]string {
 	found := make(map[string]string)
 	for _, name := range proxyVariables {
@@ -42,8 +41,8 @@ func httpProxy(get func(string) string) map[string]string {
 	return found
 }
 
-// assigned reads the assignments of an environment file, in the form of systemd's
-// EnvironmentFile=, by their names in capitals: whether the last one of each gives it a value.
+// assigned reads the assignments of an environment file, in the form of systemd's EnvironmentFile=. It returns for each name, in capitals,
+// whether its last assignment has a value.
 func assigned(content string) map[string]bool {
 	names := map[string]bool{}
 	for line := range strings.Lines(content) {
@@ -55,7 +54,7 @@ func assigned(content string) map[string]bool {
 	return names
 }
 
-// readEnvironment is the content of an environment file, empty if there is none.
+// readEnvironment returns the content of an environment file, empty if there is no file.
 func readEnvironment(path string) (string, error) {
 	data, err := regular.Read(path, maxEnvironment, regular.NoLink)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +63,7 @@ func readEnvironment(path string) (string, error) {
 	return string(data), err
 }
 
-// onlyInShell are the names of the variables that this process has of its shell, and that
-// the runs of the timer will not have.
+// onlyInShell returns the names of the variables that this process has of its shell, and that the runs of the timer will not have.
 func onlyInShell(path string, get func(string) string) ([]string, error) {
 	content, err := readEnvironment(path)
 	if err != nil {
@@ -83,7 +81,7 @@ func onlyInShell(path string, get func(string) string) ([]string, error) {
 
 // keepProxy writes the proxy of the shell into the file that the timer's runs take their
 // environment from, for root alone: the address may hold a password. Lines of other variables
-// stay; those of the proxy are replaced.
+// stay; lines of the proxy are replaced.
 func keepProxy(path string, get func(string) string) error {
 	content, err := readEnvironment(path)
 	if err != nil {
@@ -105,7 +103,7 @@ func keepProxy(path string, get func(string) string) error {
 		if strings.ContainsAny(proxy[name], "\n\r\x00") {
 			return fmt.Errorf("%s has more than one line", name)
 		}
-		// As systemd reads it: of what stands in double quotes, these two mean something.
+		// As systemd reads it: in double quotes, these two have a meaning.
 		fmt.Fprintf(&kept, "%s=\"%s\"\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(proxy[name]))
 	}
 	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -114,9 +112,8 @@ func keepProxy(path string, get func(string) string) error {
 	return durable.WriteFile(path, []byte(kept.String()), 0o600)
 }
 
-// seeHTTPProxy has the timer's runs reach the servers that enable has reached: it writes the
-// proxy of the shell down if it is to be kept, and else says that nobody but this shell
-// knows it.
+// seeHTTPProxy has the timer's runs reach the servers that enable has reached: it writes the proxy of the shell down if it is to be kept,
+// and else warns that only this shell knows it.
 func (i *Installer) seeHTTPProxy(keep bool) error {
 	path := layout.EnvironmentFile
 	missing, err := onlyInShell(path, os.Getenv)
@@ -126,7 +123,7 @@ func (i *Installer) seeHTTPProxy(keep bool) error {
 	}
 	switch {
 	case keep && httpProxy(os.Getenv) != nil:
-		// Also where the file has a proxy: this shell's may be another one.
+		// Also if the file has a proxy: this shell's may be another one.
 	case len(missing) == 0:
 		return nil
 	case !keep:
@@ -143,12 +140,11 @@ func (i *Installer) seeHTTPProxy(keep bool) error {
 	return nil
 }
 
-// rootPath is where a shell of root's looks for programs, where nothing says otherwise.
+// rootPath is the default search path of root's shell.
 const rootPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// foreignUpdater is the program that a shell starts as teleport-update where that is not
-// this one: Teleport's own packages have a program of that name in a folder that
-// comes before ours. It is told by its build information, without being run.
+// foreignUpdater returns the program that a shell starts as teleport-update if that is not this one: Teleport's own packages have a program
+// of that name in a folder that comes before ours. It reads the build information and does not run the program.
 func foreignUpdater(path string) string {
 	for _, dir := range filepath.SplitList(cmp.Or(path, rootPath)) {
 		file := filepath.Join(dir, host.UpdaterName)
@@ -163,8 +159,7 @@ func foreignUpdater(path string) string {
 	return ""
 }
 
-// logShell says by which name this program is found, where the usual one leads
-// elsewhere.
+// logShell says by which name a shell finds this program, if the usual name leads elsewhere.
 func (i *Installer) logShell() {
 	file := foreignUpdater(os.Getenv("PATH"))
 	if file == "" {

@@ -1,6 +1,5 @@
-// Package installer has the commands, one file a verb: each looks at the host and
-// at what the cluster wants, builds a request, has a transaction made of it, and
-// tells what came of it. Package transaction changes the host.
+// Package installer has the commands, one file a verb: each looks at the host and at what the cluster wants, builds a request, has a
+// transaction made of it, and reports the result. Package transaction changes the host.
 //
 // Rules come from RFD 0169; where this package differs, the comment at the
 // place says why.
@@ -36,24 +35,23 @@ type Installer struct {
 	// Terminal is where downloads draw a bar, and a watch its countdown; nil means log
 	// lines instead.
 	Terminal fetch.Screen
-	// BuildVersion is what this program's build was stamped with; empty means
-	// that nobody knows, and no other updater is newer.
+	// BuildVersion is the version stamped into this program's build; empty means that it is unknown, and no other updater is newer.
 	BuildVersion string
-	// Version is what this program calls its version, for people; empty if it does not.
+	// Version is this program's name for its version, for people; may be empty.
 	Version string
 	// UserAgent names this program and its version to servers.
 	UserAgent string
 
-	// MachineID is where this host has its machine-id.
+	// MachineID is the path of this host's machine-id.
 	MachineID string
 
-	// Processes is where the kernel tells of them.
+	// Processes is the kernel's list of processes.
 	Processes procfs.FS
 
-	// Boot is where it is written what systemd mounts at boot.
+	// Boot holds the records of systemd's mounts at boot.
 	Boot survey.Boot
 
-	// Up is for how long the host has been up, also while it slept; nil: nobody knows.
+	// Up returns how long the host has been up, including sleep; nil: nobody knows.
 	Up func() time.Duration
 
 	// Started is when this run began; zero if nobody asked.
@@ -69,15 +67,14 @@ type Installer struct {
 	asked atomic.Pointer[askedWith]
 }
 
-// askedWith is what find was last asked with. A report goes over the same connection: a handshake costs more than
-// all the rest of a run with nothing to do.
+// askedWith is the client of the last question to find. A report goes over the same connection: a handshake costs more than all the rest of
+// a run with nothing to do.
 type askedWith struct {
 	client *http.Client
 	caFile string
 }
 
-// drawWatch has a person see how long the agent is still watched. The next line of the
-// log takes its place.
+// drawWatch shows a person how long the agent is still watched. The next line of the log takes its place.
 func (i *Installer) drawWatch(g health.Glance) {
 	if i.Terminal == nil {
 		return
@@ -90,7 +87,7 @@ func (i *Installer) httpClient(caFile string) (*http.Client, error) {
 	return webclient.New(webclient.Options{CAFile: caFile, UserAgent: i.UserAgent})
 }
 
-// reportClient is the client that find was asked with, where the authorities are the same.
+// reportClient returns the client that find was asked with, if the authorities are the same.
 func (i *Installer) reportClient(caFile string) (*http.Client, error) {
 	if asked := i.asked.Load(); asked != nil && asked.caFile == caFile {
 		return asked.client, nil
@@ -108,8 +105,7 @@ func (i *Installer) reloadUnits(ctx context.Context) error {
 	return agent.DaemonReload(ctx)
 }
 
-// New returns an Installer for this host and its own clock. Command starts this
-// program again: its path and global flags.
+// New returns an Installer for this host and its own clock. Command is the path and the global flags that start this program again.
 func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 	store := versions.NewStore(paths.Versions())
 	store.Programs = paths.Programs()
@@ -148,8 +144,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 	return i
 }
 
-// A part of what every command needs, for those who need no more than that. Each is made of what
-// the Installer has at that moment.
+// These hold a part of what every command needs, for code that needs no more. Each is made of the Installer's fields at that moment.
 
 func (i *Installer) ownerRules() ownerRules { return ownerRules{i.Machine} }
 
@@ -179,16 +174,16 @@ type finder struct {
 	machineID string
 }
 
-// obtainer puts releases on disk, and takes away those that nothing needs.
+// obtainer puts releases on disk, and removes releases that nothing needs.
 type obtainer struct {
 	m      *transaction.Machine
 	rules  ownerRules
 	http   func(caFile string) (*http.Client, error)
 	screen fetch.Screen   // nil means log lines
-	took   *time.Duration // what downloads took
+	took   *time.Duration // the time of downloads
 }
 
-// heartbeats tell the find server how this host does.
+// heartbeats report to the find server how this host does.
 type heartbeats struct {
 	m         *transaction.Machine
 	rules     ownerRules
@@ -204,18 +199,17 @@ type chronicle struct {
 	took    time.Duration // of downloads
 }
 
-// tick is one run of update, and what runs of the timer remember of each other. Only
-// theirs count: what a person's command fails with, that person reads.
+// tick is one run of update, and what runs of the timer remember of each other. A person's command is not remembered: that person reads its
+// errors.
 type tick struct {
 	i       *Installer
 	memory  state.Ticks
-	fetches *wanted // what it asked the mirrors for
-	waits   bool    // it did not, for it is not time yet
+	fetches *wanted // the release that it asked the mirrors for
+	waits   bool    // it asked none, because it is not time yet
 	now     *survey.Survey
 }
 
-// host is the host as it is since the run last waited, for a lock, a download or a transaction: one
-// survey, whose parts are read once.
+// host returns the survey of the host since the run last waited, for a lock, a download or a transaction. Its parts are read once.
 func (t *tick) host() *survey.Survey {
 	if t.now == nil {
 		t.now = t.i.survey()
@@ -223,7 +217,7 @@ func (t *tick) host() *survey.Survey {
 	return t.now
 }
 
-// waited is called after each wait: the host may be another since.
+// waited is called after each wait: the host may have changed.
 func (t *tick) waited() {
 	if t.now != nil {
 		t.now.Close()
@@ -231,12 +225,12 @@ func (t *tick) waited() {
 	}
 }
 
-// over has Settle go on with the last look at the agent, if there was one since the run last waited.
+// over hands the last look at the agent to Settle, if there was one since the run last waited.
 func (t *tick) over() {
 	t.i.seen, t.now = t.now, nil
 }
 
-// report has the find server hear how this host does.
+// report reports to the find server how this host does.
 func (t *tick) report(ctx context.Context) {
 	if c, err := t.host().Config(); err == nil { // else others have said so
 		t.i.heartbeats().report(ctx, c, nil)
@@ -245,7 +239,7 @@ func (t *tick) report(ctx context.Context) {
 
 func (i *Installer) beginTick() *tick {
 	if i.Machine.Scheduled {
-		i.Processes.LetGoOfProgram() // what was needed to initialise packages
+		i.Processes.LetGoOfProgram() // the pages that initialised packages
 	}
 	return &tick{i: i, memory: i.ticks()}
 }
@@ -257,7 +251,7 @@ func (t *tick) tidy(ctx context.Context) {
 	}
 }
 
-// foresee asks all that is known to be in the way of a change before a version is fetched for it.
+// foresee looks for all known obstacles to a change, before a version is fetched for it.
 func foresee(ctx context.Context, m *transaction.Machine, c state.Config, r transaction.Request) error {
 	flight, err := m.Preflight(ctx)
 	if err != nil {
@@ -267,7 +261,7 @@ func foresee(ctx context.Context, m *transaction.Machine, c state.Config, r tran
 	return flight.Ask(ctx, c, r, transaction.Change)
 }
 
-// transact has a transaction made, in a unit of its own where systemd runs.
+// transact has a transaction made, in a unit of its own if systemd runs.
 func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	c, err := i.survey().Config()
 	if err != nil {

@@ -73,7 +73,7 @@ func (o obtainer) obtainLocked(ctx context.Context, w wanted, claim *versions.Cl
 			return versions.Tree{}, err
 		}
 	}
-	// Also what was there: the run that fetched it may have been cut off.
+	// Also a version that was there: the run that fetched it may have been cut off.
 	o.m.Host.Label(ctx, tree.ProgramsDir())
 	err = tree.Smoke(ctx)
 	if err == nil {
@@ -85,7 +85,7 @@ func (o obtainer) obtainLocked(ctx context.Context, w wanted, claim *versions.Cl
 	return tree, nil
 }
 
-// announcedAgain is the digest that the mirror announces for a version that failed; empty if it cannot be had.
+// announcedAgain returns the digest that the mirror announces for a version that failed; empty if it cannot be had.
 func (o obtainer) announcedAgain(ctx context.Context, w wanted) string {
 	sum, err := o.announced(ctx, w.Config, w.Release, w.Spec)
 	if err != nil {
@@ -123,7 +123,7 @@ func (o obtainer) fetchWithRoom(ctx context.Context, w wanted, replace bool, cla
 	return tree, err
 }
 
-// doesNotRun is the error of a version that was tried in vain. One that was fetched for it is discarded.
+// doesNotRun returns the error of a version that does not run. It discards a version that was fetched for this attempt.
 func (o obtainer) doesNotRun(ctx context.Context, tree versions.Tree, t version.Release, wasThere bool, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -132,9 +132,8 @@ func (o obtainer) doesNotRun(ctx context.Context, tree versions.Tree, t version.
 		return fmt.Errorf("version %s was removed while it was tried, as by another run that makes room: %w", t.Version, err)
 	}
 	if !wasThere {
-		// Else a release that is published again under this version would
-		// not even be looked at, where no active version makes retention
-		// remove it.
+		// Else a release that is published again under this version would not even be looked at, if there is no active version and so no
+		// retention.
 		if err := o.m.Host.Store.Discard(tree, o.m.Host.Paths.LinkDirs()); err != nil {
 			o.m.Host.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
 		}
@@ -156,8 +155,7 @@ func (o obtainer) fetch(ctx context.Context, w wanted, replace bool, claim *vers
 	if err != nil {
 		return versions.Tree{}, err
 	}
-	// Where a release was published again, a mirror may still have the one that
-	// failed: that one would fail at every tick.
+	// If a release was published again, a mirror may still have the old one, which would fail at every tick.
 	req.Replace, req.ExpectSHA256, req.Claim = replace, w.SHA256, claim
 	if g.verifier != nil { // else an interface that holds nothing would be asked
 		f.Verifier = g.verifier
@@ -165,10 +163,8 @@ func (o obtainer) fetch(ctx context.Context, w wanted, replace bool, claim *vers
 	return f.Fetch(ctx, req)
 }
 
-// recordEarlyFailure notes an attempt that ended before anything live was
-// touched, and adds to the error what a person then wants to know. Only a
-// release that does not run counts against its version; a failed download is
-// tried again at the next tick.
+// recordEarlyFailure notes an attempt that ended before anything live was touched, and adds to the error the state of the host and what
+// helps. Only a release that does not run counts against its version; a failed download is tried again at the next tick.
 func (o obtainer) recordEarlyFailure(ctx context.Context, w wanted, cause error) error {
 	if failure.Is[*state.BusyError](cause) {
 		return cause
@@ -200,7 +196,7 @@ func (o obtainer) recordEarlyFailure(ctx context.Context, w wanted, cause error)
 	return fmt.Errorf("%w; %s: %s", cause, stays, again)
 }
 
-// fetcher says how and what to fetch.
+// fetcher returns a fetcher and the request for it.
 func (o obtainer) fetcher(c state.Config, t version.Release, spec state.Spec) (*fetch.Fetcher, fetch.Request, error) {
 	req := fetch.Request{Release: t, Linked: c.Active()}
 	httpClient, err := o.http(spec.CAFile)
@@ -229,8 +225,7 @@ func (o obtainer) fetcher(c state.Config, t version.Release, spec state.Spec) (*
 	return f, req, nil
 }
 
-// templates parses what was configured; nothing configured means the vendor's
-// own place.
+// templates parses the configured templates; the default is the vendor's own place.
 func templates(configured []string) ([]*fetch.Template, error) {
 	if len(configured) == 0 {
 		configured = []string{fetch.DefaultTemplate}
@@ -249,7 +244,7 @@ func templates(configured []string) ([]*fetch.Template, error) {
 // announcePatience bounds a look at checksums: others wait for the lock.
 const announcePatience = 20 * time.Second
 
-// announced is the checksum that the mirrors announce for a version.
+// announced returns the checksum that the mirrors announce for a version.
 func (o obtainer) announced(ctx context.Context, c state.Config, t version.Release, spec state.Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, announcePatience)
 	defer cancel()
@@ -260,8 +255,8 @@ func (o obtainer) announced(ctx context.Context, c state.Config, t version.Relea
 	return f.Checksum(ctx, t, req.Sources)
 }
 
-// exposed names the templates that lead into folders of this host in which others than
-// root may exchange a release. blind is why nobody can tell of one.
+// exposed reports the templates with a folder of this host in which users other than root may exchange a release. blind is why a folder
+// could not be examined.
 func exposed(spec state.Spec) (all []string, blind error) {
 	for _, text := range spec.URLTemplates {
 		t, err := fetch.ParseTemplate(text)
@@ -280,8 +275,8 @@ func exposed(spec state.Spec) (all []string, blind error) {
 	return all, blind
 }
 
-// offer is the URL template that find offered to an enable that has none; empty if there is
-// none. It is shown to a person and used by nothing: find is believed about version, edition and time.
+// offer holds the URL template that find offered to an enable without templates; empty if it offered none. It is shown to a person and used
+// by nothing: find is believed about version, edition and time.
 type offer struct{ template string }
 
 // hear notes what find offers, if the releases would come from the usual place.

@@ -18,9 +18,8 @@ import (
 	"teleport-update/versions"
 )
 
-// makeRoom removes what nothing needs before something new comes. While another
-// process switches it does nothing: what that one is about to link is not linked
-// yet.
+// makeRoom removes versions that nothing needs before a new one comes. It does nothing while another process switches: that process has not
+// linked its new version yet.
 func (o obtainer) makeRoom(ctx context.Context, remove func(context.Context, state.Config)) {
 	unlock, err := state.Lock(ctx, o.m.Host.Paths.UpdateLock(), 0)
 	if err != nil {
@@ -57,9 +56,8 @@ func (o obtainer) hasOldVersions(needed versions.Needed) bool {
 	return o.m.Host.Store.HasOthers(names...)
 }
 
-// oldVersionsLeft says which versions stay on disk although nothing needs them, and why;
-// empty if there are none. The next run removes a whole one without being asked: that
-// is not worth a word.
+// oldVersionsLeft says which versions stay on disk although nothing needs them, and why; empty if there are none. It leaves out whole
+// versions: the next run removes them.
 func (o obtainer) oldVersionsLeft(c state.Config) string {
 	needed := o.m.Needed(c)
 	if c.Spec.ActiveVersion == "" || !o.hasOldVersions(needed) && !o.m.Host.Store.HasLeftovers() {
@@ -82,8 +80,7 @@ func (o obtainer) oldVersionsLeft(c state.Config) string {
 		"_UID=0` says what is in the way", strings.Join(left, ", "), o.m.Host.Store.Dir)
 }
 
-// checkPrograms refuses another folder of programs than the one that this host has, and
-// one that nobody but root may enter.
+// checkPrograms refuses a folder of programs other than this host's, and a folder that only root may enter.
 func checkPrograms(p state.Paths, asked string) error {
 	switch dir := p.Programs(); {
 	case asked != "" && filepath.Clean(asked) != dir:
@@ -95,8 +92,8 @@ func checkPrograms(p state.Paths, asked string) error {
 	return nil
 }
 
-// closedPrograms says which of the linked programs others than root cannot run; empty if they
-// can. A link that is missing or leads elsewhere is a finding of its own.
+// closedPrograms says which linked programs users other than root cannot run; empty if they can run all. A link that is missing or leads
+// elsewhere is a finding of its own.
 func closedPrograms(ctx context.Context, linkDir string, tree versions.Tree) (string, error) {
 	names, err := tree.Binaries()
 	if err != nil {
@@ -121,10 +118,8 @@ const (
 	nobodyLimit = 20 * time.Second
 )
 
-// closedToOthers returns which of the programs, by the links that people call them by,
-// a user without rights cannot run. The kernel is asked in that user's name, for modes
-// are not all that it looks at. Where the folder of links itself is closed, or this is
-// not root, nothing is promised to anybody.
+// closedToOthers returns the programs, by the links that people call them by, that a user without rights cannot run. It asks the kernel as
+// that user, because modes alone do not decide. It returns nothing if the folder of links itself is closed, or if this process is not root.
 func closedToOthers(ctx context.Context, linkDir string, names []string) ([]string, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -142,12 +137,11 @@ func closedToOthers(ctx context.Context, linkDir string, names []string) ([]stri
 	return strings.Fields(string(out)), nil
 }
 
-// tablesAgain is after which time the tables of a healthy agent's database are looked at again: each run would cost more than
-// its question to find.
+// tablesAgain is the time between two looks at the tables of a healthy agent's database: a look costs more than a run's question to find.
 const tablesAgain = time.Hour
 
-// recordTables records the tables of a healthy agent's database anew where the active version changed them after it was proven, as
-// by a migration that it makes later. Else they count as another version's once the agent crashes, and going back is refused.
+// recordTables records the tables of a healthy agent's database anew if the active version changed them after it was proven, as by a
+// migration that it makes later. Else they count as another version's once the agent crashes, and going back is refused.
 func (t *tick) recordTables(ctx context.Context, c state.Config, sight survey.Agent) {
 	now := t.i.Machine.Timestamp()
 	if c.Status.Unproven || c.Status.ActiveSchema == "" || now.Sub(t.memory.Tables).Abs() < tablesAgain {

@@ -23,7 +23,7 @@ func (o ownerRules) policy(c state.Config) (policy.Policy, error) {
 	return policy.Load(o.m.Host.Paths.PolicyDir, seenOf(c))
 }
 
-// seenOf is what updates.yaml remembers of the policy.
+// seenOf returns the record of the policy in updates.yaml.
 func seenOf(c state.Config) policy.Seen {
 	s := c.Status.PolicySeen
 	if s == nil {
@@ -32,8 +32,7 @@ func seenOf(c state.Config) policy.Seen {
 	return policy.Seen{Policy: s.File, Keys: s.Keys, Rules: s.Rules}
 }
 
-// rememberPolicy has updates.yaml say that a policy was there: under the update lock, and
-// before anything is done by it.
+// rememberPolicy records in updates.yaml that a policy was there. It runs under the update lock, before anything is done by the policy.
 func (o ownerRules) rememberPolicy(c *state.Config, p policy.Policy) error {
 	if is := p.Seen(); !c.Status.SeePolicy(is.Policy, is.Keys, is.Rules) {
 		return nil
@@ -53,8 +52,8 @@ func (o ownerRules) seePolicy(c *state.Config) (policy.Policy, error) {
 	return p, o.rememberPolicy(c, p)
 }
 
-// rememberSeen is rememberPolicy for a command that has no lock: once a first enable has
-// succeeded, and where a run of the timer has nothing else to do.
+// rememberSeen is rememberPolicy for a command that has no lock: once a first enable has succeeded, and when a run of the timer has nothing
+// else to do.
 func (o ownerRules) rememberSeen(ctx context.Context, c state.Config, p policy.Policy) {
 	is := p.Seen()
 	if !c.Status.SeePolicy(is.Policy, is.Keys, is.Rules) {
@@ -77,7 +76,7 @@ func (o ownerRules) seePolicyOnEnable(c *state.Config) error {
 	return refusedByOwner(err)
 }
 
-// refusedByOwner makes an error of the policy one that was met before the first change.
+// refusedByOwner marks an error of the policy as a refusal before the first change.
 func refusedByOwner(err error) error {
 	if refusal, ok := errors.AsType[*policy.Refusal](err); ok {
 		return failure.Unchanged("%w", refusal).Refused()
@@ -89,9 +88,8 @@ func refusedByOwner(err error) error {
 	return err
 }
 
-// allow is asked before a transaction: at each change of the version that root did not ask
-// for, and for root's own as far as root did not say otherwise. A transaction that is open is
-// closed without asking.
+// allow asks the policy before a transaction. Root's flags overrule a part of the policy, and so does a version that root names. An open
+// transaction is closed without asking.
 func (o ownerRules) allow(c state.Config, r transaction.Request, tree versions.Tree) error {
 	return o.allowBy(c, r, tree, o.m.Scheduled)
 }
@@ -120,7 +118,7 @@ func (o ownerRules) allowBy(c state.Config, r transaction.Request, tree versions
 	return err
 }
 
-// overrule tells a person who named the version how the policy is overruled.
+// overrule adds to a refusal how a person who named the version can overrule the policy.
 func overrule(err error, r transaction.Request) error {
 	refusal, ok := errors.AsType[*policy.Refusal](err)
 	if !ok {
@@ -138,23 +136,23 @@ func overrule(err error, r transaction.Request) error {
 	return failure.Unchanged("%w", refusal).To("with --below-minimum the command does it all the same").Refused()
 }
 
-// instead says what a person can do where the policy refuses a rollback that the timer wanted to
-// begin: a rollback fetches nothing, so that no later one is another.
+// instead adds to a refusal of the timer's rollback what a person can do: a rollback fetches nothing, so the policy would refuse the next
+// one too.
 func instead(err error, c state.Config) error {
 	refusal, ok := errors.AsType[*policy.Refusal](err)
 	if !ok {
 		return err
 	}
 	fix := "`teleport-update rollback --below-minimum` goes back all the same"
-	if refusal.Rule == policy.BadSignature { // what is on disk may be gone back to by root's word
+	if refusal.Rule == policy.BadSignature { // root may go back to a version on disk
 		fix = fmt.Sprintf("`teleport-update rollback` goes back to what is on disk all the same, `%s` fetches it again, with its signature",
 			pinning(refusal.Release, c.Active()))
 	}
 	return failure.Unchanged("%w", refusal).To("%s", fix).Refused()
 }
 
-// refusesBack is why the policy refuses that the timer goes back to the version before; empty if
-// it does not, or the timer was not asked to.
+// refusesBack returns why the policy refuses the timer's rollback to the previous version; empty if it does not, or if the timer may not
+// roll back.
 func (o ownerRules) refusesBack(c state.Config) string {
 	previous := c.Previous()
 	if c.Spec.Health.RollbackWindow == 0 || previous.Version == "" || !c.Spec.Enabled || c.Spec.Pinned {
@@ -184,14 +182,14 @@ func (o ownerRules) allowTransaction(c state.Config, r transaction.Request) erro
 	return o.allow(c, r, tree)
 }
 
-// guard is what obtain asks about a release that is to be on disk.
+// guard holds what obtain asks about a release that is to be on disk.
 type guard struct {
 	verifier *policy.Verifier // nil: nobody is asked
 	kept     func(versions.Tree) error
 }
 
-// guardOf says what is asked about a release. Nobody is asked about what an open transaction
-// goes back to, nor about the very tarball that the active version came from.
+// guardOf returns the guard of a release. Nobody is asked about the release that an open transaction goes back to, nor about the very
+// tarball that the active version came from.
 func (o ownerRules) guardOf(w wanted) (guard, error) {
 	none := guard{kept: func(versions.Tree) error { return nil }}
 	if w.Unasked {
@@ -199,7 +197,7 @@ func (o ownerRules) guardOf(w wanted) (guard, error) {
 	}
 	p, err := o.policy(w.Config)
 	if err != nil && w.BelowMinimum {
-		// The warning is allow's. The word is about versions: who signs is not overruled by it.
+		// allow writes the warning. --below-minimum is about versions: it does not overrule who signs.
 		p, err = policy.Remains(o.m.Host.Paths.PolicyDir), nil
 	}
 	if err != nil {
@@ -216,7 +214,7 @@ func (o ownerRules) guardOf(w wanted) (guard, error) {
 	return guard{verifier: v, kept: p.Kept}, nil
 }
 
-// aboutPolicy is what the policy says of the version that is active, and of one that it refused.
+// aboutPolicy returns what the policy says about the active version, and about a version that it refused.
 func (o ownerRules) aboutPolicy(c state.Config) (a decision.Policy) {
 	p, err := o.policy(c)
 	refused := c.Status.Refused
@@ -302,8 +300,8 @@ func policyVersion(p policy.Policy, c state.Config, t versions.Tree) view.Policy
 	return v
 }
 
-// ForgetPolicy has updates.yaml forget that there was a policy: root's way out where it is
-// gone for good. One that is there is remembered again by the next run.
+// ForgetPolicy removes the record of a policy from updates.yaml: root's way out if the policy is gone for good. If there is a policy, the
+// next run records it again.
 func (i *Installer) ForgetPolicy(ctx context.Context) error {
 	unlock, err := i.Machine.LockUpdates(ctx)
 	if err != nil {
@@ -332,8 +330,7 @@ func (i *Installer) ForgetPolicy(ctx context.Context) error {
 	return nil
 }
 
-// makePolicy writes what enable was told of a policy, and takes away what an enable left that was
-// cut off there.
+// makePolicy writes the policy that the flags of enable describe, and removes leftovers of an interrupted enable.
 func (i *Installer) makePolicy(ctx context.Context, opts EnableOptions) error {
 	if opts.Minimum == "" && len(opts.ReleaseKeys) == 0 {
 		return nil

@@ -33,9 +33,8 @@ type PinOptions struct {
 	BelowMinimum   bool // also a version that the policy of the host's owner is against
 }
 
-// Pin stays on a version, whatever find wants; empty means the active one.
-// Another version is installed first, if find's templates have it; for an older one the
-// rules of downgrades hold, unless AllowDowngrade.
+// Pin stays on a version, whatever find wants; empty means the active one. It first installs another version, if find's templates have it;
+// for an older one the rules of downgrades hold, unless AllowDowngrade is set.
 func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 	var in *intent
 	none := failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")

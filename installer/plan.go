@@ -15,7 +15,7 @@ import (
 	"teleport-update/versions"
 )
 
-// UpdatePlan is what Update would do now.
+// UpdatePlan returns what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Plan, error) {
 	s := i.survey()
 	defer s.Close()
@@ -46,7 +46,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 	return p, err
 }
 
-// planUpdate is the change of the version that Update would make now.
+// planUpdate returns the change of the version that Update would make now.
 func planUpdate(ctx context.Context, i *Installer, c state.Config, opts UpdateOptions) (view.Plan, error) {
 	if c.Spec.Pinned {
 		return view.Plan{Nothing: "the host is pinned to " + c.Spec.ActiveVersion}, nil
@@ -77,8 +77,7 @@ func planUpdate(ctx context.Context, i *Installer, c state.Config, opts UpdateOp
 	return i.plan(ctx, c, spec, req)
 }
 
-// foreseeRepairs says what a person's update would put right, see repair, or why it would leave that, and whether the
-// version itself is whole.
+// foreseeRepairs returns what a person's update would repair, see repair, or why it would not, and whether the version itself is whole.
 func foreseeRepairs(ctx context.Context, s *survey.Survey, c state.Config) (repairs []string, whole bool, err error) {
 	if c.Spec.ActiveVersion == "" {
 		return nil, true, nil
@@ -107,11 +106,11 @@ func foreseeRepairs(ctx context.Context, s *survey.Survey, c state.Config) (repa
 	if err != nil {
 		return nil, true, err
 	}
-	own, _ := s.Own(ctx) // the files: they are seen if systemd cannot be asked, too
+	own, _ := s.Own(ctx) // the files are seen also if systemd cannot be asked
 	return append(links, own.Problems...), true, nil
 }
 
-// describeOpen says what is going on where a journal is.
+// describeOpen says what is going on if there is a journal.
 func describeOpen(s *survey.Survey) string {
 	if t, err := s.Transaction(); err == nil && t != nil && t.Running {
 		return t.Working
@@ -119,7 +118,7 @@ func describeOpen(s *survey.Survey) string {
 	return "a transaction was cut off and would be closed first"
 }
 
-// RollbackPlan is what Rollback would do.
+// RollbackPlan returns what Rollback would do.
 func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (view.Plan, error) {
 	s := i.survey()
 	c, err := s.Config()
@@ -139,8 +138,7 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (vie
 	return i.plan(ctx, c, c.Spec, req)
 }
 
-// plan fills in what a transaction would do, with the very checks that the transaction
-// makes.
+// plan fills in what a transaction would do, by the checks that the transaction makes.
 func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request) (view.Plan, error) {
 	p := view.Plan{From: req.From.Short(), To: req.To.String()}
 	flight, err := i.Machine.Preflight(ctx)
@@ -161,7 +159,7 @@ func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, r
 	return p, planRoom(ctx, i, c, spec, req, flight, &p)
 }
 
-// wholeTree is the version of a request, if it is on disk as it was fetched; else zero.
+// wholeTree returns the version of a request, if it is on disk as it was fetched; else zero.
 func wholeTree(ctx context.Context, store *versions.Store, req transaction.Request) (versions.Tree, error) {
 	tree, ok, err := store.Lookup(req.To.Release)
 	if err != nil || !ok {

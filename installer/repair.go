@@ -12,11 +12,9 @@ import (
 	"teleport-update/versions"
 )
 
-// repair puts right what is wrong with the active version, short of fetching
-// it: links and unit (RFD 0169 §Runtime, enable step 14). The agent is not
-// restarted. It reports whether the version itself is whole; with thorough,
-// every file is checked against the manifest, and the updater's own units are put
-// right, as a person's command does. A timer that somebody disabled stays so.
+// repair repairs the active version without fetching it: links and unit (RFD 0169 §Runtime, enable step 14). It does not restart the
+// agent. It reports whether the version itself is whole. With thorough, as for a person's command, it checks every file against the
+// manifest, and repairs the updater's own units. A timer that somebody disabled stays so.
 func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (whole bool, err error) {
 	if c.Spec.ActiveVersion == "" {
 		return true, nil
@@ -40,7 +38,7 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	}
 	if refused := i.Machine.CheckPair(ctx, c, tree, i.Machine); failure.Is[*failure.RefusedError](refused) {
 		if !c.Committed() && !i.Machine.Scheduled {
-			return true, refused // a person may take what was written there for the version of the host
+			return true, refused // a person may take the version written there for the host's
 		}
 		i.Machine.Host.Log.Error("the active version is not repaired", "error", refused)
 		return true, nil
@@ -79,11 +77,10 @@ func (i *Installer) repairUnits(ctx context.Context, active versions.Tree) error
 	return nil
 }
 
-// fetchedAgain is in the history for a version that was made whole.
+// fetchedAgain is the history's text for a version that was made whole.
 const fetchedAgain = "the version was damaged, and is fetched again"
 
-// fetchAgain brings back an active version that is damaged, and links what it
-// brings. Nothing is switched.
+// fetchAgain brings back an active version that is damaged, and links it. Nothing is switched.
 func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
 	_, unclaim, err := i.obtainer().obtain(ctx, damaged)
 	if err != nil {
@@ -158,9 +155,8 @@ func startWithout(ctx context.Context, m *transaction.Machine) error {
 	return nil
 }
 
-// makeWhole fetches a damaged active version again before the host leaves it for another one: an undoing
-// goes back to it, and what it needs may not be had then. Without that the change is refused, unless a
-// person insists; insisting is the command for that.
+// makeWhole fetches a damaged active version again before the host leaves it for another one: an undoing goes back to it, and its files may
+// not be had then. If that fails, the change is refused, unless a person insists; insisting is the command for that.
 func makeWhole(ctx context.Context, i *Installer, to wanted, insists bool, insisting string) error {
 	active := to.Config.Active()
 	if active.Version == "" || active == to.Release {
@@ -191,7 +187,7 @@ func makeWhole(ctx context.Context, i *Installer, to wanted, insists bool, insis
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case insists || byPolicy: // whoever withdraws a version wants it left
+	case insists || byPolicy: // a withdrawn version is to be left
 		log.Warn("the active version stays damaged: the change may not be undone if the other version fails", "version", active.Short(), "error",
 			err)
 		return nil
@@ -201,7 +197,7 @@ func makeWhole(ctx context.Context, i *Installer, to wanted, insists bool, insis
 		active.Short(), damage, to.Short(), err, insisting)
 }
 
-// damageOf is what is wrong with the active version on disk; nil if nothing is.
+// damageOf returns the damage of the active version on disk; nil if it is whole.
 func damageOf(ctx context.Context, m *transaction.Machine, to wanted) (tree versions.Tree, damage, err error) {
 	tree, ok, err := m.Active(to.Config)
 	if err != nil {

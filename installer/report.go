@@ -34,10 +34,8 @@ func (h heartbeats) reporter(caFile string) *report.Reporter {
 	}
 }
 
-// report reports to the find server how this host does, if the host has a token for
-// that. It takes report.Limit at most, and whatever becomes of it, the caller goes
-// on: what could not be sent is in the next report. started is an update that is about
-// to begin.
+// report reports to the find server how this host does, if the host has a token for that. It takes report.Limit at most. The caller goes on
+// whether or not the report arrives: the next report has the news again. started is an update that is about to begin.
 func (h heartbeats) report(ctx context.Context, c state.Config, started *find.Outcome) {
 	if ctx.Err() != nil {
 		return
@@ -59,7 +57,7 @@ func (h heartbeats) report(ctx context.Context, c state.Config, started *find.Ou
 	h.sent(ctx, r.Send(ctx, spec.Proxy, b))
 }
 
-// sent says what became of a report where that is worth a word.
+// sent logs the result of a report, unless it was sent.
 func (h heartbeats) sent(ctx context.Context, err error) {
 	switch {
 	case failure.Is[*report.RemovedError](err):
@@ -69,7 +67,7 @@ func (h heartbeats) sent(ctx context.Context, err error) {
 	}
 }
 
-// heartbeat is what there is to report, from files alone.
+// heartbeat returns the content of a report, from files alone.
 func (h heartbeats) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	active := c.Active()
 	b := find.Heartbeat{
@@ -95,9 +93,8 @@ func (h heartbeats) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	return b
 }
 
-// outcomeOf is what became of the last update. What failed before anything live was
-// touched, such as a download, says nothing about the version: only what is backed
-// off from does.
+// outcomeOf returns the outcome of the last update. A failure before anything live was touched, such as a download, says nothing about the
+// version, unless the host backs off from it.
 func outcomeOf(s state.Status) *find.Outcome {
 	last := s.LastUpdate
 	if last == nil || last.Target == "" {
@@ -114,8 +111,7 @@ func outcomeOf(s state.Status) *find.Outcome {
 	return outcome
 }
 
-// reportBeginning reports that an update begins, beside it. The function that it returns
-// ends that, whether or not it is through.
+// reportBeginning reports that an update begins, beside it. The function that it returns ends the report, sent or not.
 func (h heartbeats) reportBeginning(ctx context.Context, c state.Config, r transaction.Request) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -129,8 +125,7 @@ func (h heartbeats) reportBeginning(ctx context.Context, c state.Config, r trans
 	}
 }
 
-// enroll has the host report from now on, and sends the first report. That it cannot
-// be sent is no error of enable's.
+// enroll has the host report from now on, and sends the first report. Enable does not fail if it cannot be sent.
 func (h heartbeats) enroll(ctx context.Context, token string) error {
 	if token == "" {
 		return nil
@@ -154,12 +149,11 @@ func (h heartbeats) enroll(ctx context.Context, token string) error {
 	return nil
 }
 
-// seeReport sees that the agent reports to its cluster, from its next start on, or
-// does not, as the configuration says.
+// seeReport makes the agent report to its cluster, or not, as the configuration says, from its next start on.
 func (i *Installer) seeReport(ctx context.Context, spec state.Spec) error {
 	changed, err := i.Machine.Host.ReportToCluster(!spec.NoClusterReport)
 	if err != nil {
-		// No agent may wait for what is only told about it.
+		// The agent must not wait for a report about it.
 		i.Machine.Host.Log.Warn("the agent may not report its updates to its cluster", "error", err)
 	}
 	if !changed {
@@ -168,8 +162,8 @@ func (i *Installer) seeReport(ctx context.Context, spec state.Spec) error {
 	return i.reloadUnits(ctx)
 }
 
-// settleReport writes what the agent reports to its cluster: a host that is held, or
-// backs off, does not follow the cluster, just as a pinned one.
+// settleReport writes what the agent reports to its cluster: a host that is held, or backs off, does not follow the cluster, just like a
+// pinned one.
 func (i *Installer) settleReport(c state.Config, r view.Status) error {
 	stays := func(c decision.Condition) bool {
 		return c.Type == decision.HostHeld || c.Type == decision.VersionBacksOff
@@ -179,8 +173,8 @@ func (i *Installer) settleReport(c state.Config, r view.Status) error {
 
 var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// hostUUID reads the id that the agent gave this host, as find knows it; empty when it has not
-// run yet. It becomes part of a request, so nothing but an id of a known form is taken.
+// hostUUID reads the id that the agent gave this host, as find knows it; empty if the agent has not run yet. It becomes part of a request,
+// so only an id of a known form is taken.
 func (f finder) hostUUID() string {
 	dir, err := f.m.Host.AgentDataDir()
 	if err != nil {
@@ -188,7 +182,7 @@ func (f finder) hostUUID() string {
 		return ""
 	}
 	file := filepath.Join(dir, "host_uuid")
-	// It is the agent's user's, and goes nowhere unless it has the form of an id.
+	// The file belongs to the agent's user. Its content is used only if it has the form of an id.
 	data, err := regular.Read(file, 256, regular.NoLink)
 	if errors.Is(err, os.ErrNotExist) {
 		return ""
@@ -208,10 +202,9 @@ func (f finder) hostUUID() string {
 // maxUpdateID is more than a UUID and a line's end have, in bytes.
 const maxUpdateID = 64
 
-// updateID reads the id that the agent made for its updater, by which its cluster picks
-// canaries; empty if the agent has made none. The file is the agent's user's, and
-// becomes part of a request: nothing but a UUID is taken, and from no other folder
-// than one that only that user and root can enter.
+// updateID reads the id that the agent made for its updater, by which its cluster picks canaries; empty if the agent has made none. The
+// file belongs to the agent's user, and becomes part of a request: only a UUID is taken, and only from a folder that no one but that user
+// and root can enter.
 func (f finder) updateID(spec state.Spec) string {
 	if spec.NoClusterReport || f.m.Host.Paths.AgentRunDir == "" {
 		return ""

@@ -23,9 +23,8 @@ type RollbackOptions struct {
 	Force        bool // even without a database that belongs to it
 }
 
-// Rollback goes back to a version that is still on this host, with the database
-// it had, without a network. What find wants then is held back until it wants
-// something else, or a person says update --now.
+// Rollback goes back to a version that is still on this host, with its own database, without a network. The version that find wants is then
+// held back until find wants another, or a person runs update --now.
 func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 	in, err := i.considerRollback(ctx, opts)
 	if err != nil {
@@ -61,7 +60,7 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	}
 	req, err := i.foreseeRollback(ctx, c, opts)
 	if err != nil {
-		// What was refused was no attempt.
+		// A refused rollback is no attempt.
 		if req.To.Version != "" && !failure.Is[*failure.RefusedError](err) && ctx.Err() == nil {
 			c.Status.LastUpdate = endedEarly(i.Machine, req.To.Release, err)
 			if unsaved := c.Save(i.Machine.Host.Paths.Config()); unsaved != nil {
@@ -73,8 +72,7 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	return &intent{wanted: wanted{Release: req.To.Release, Config: c, Spec: c.Spec}, Request: req}, nil
 }
 
-// foreseeRollback is rollbackRequest, and asks what is known to be in the way: of the host, of the version's files and of its
-// database.
+// foreseeRollback is rollbackRequest, and looks for known obstacles: in the host, in the version's files and in its database.
 func (i *Installer) foreseeRollback(ctx context.Context, c state.Config, opts RollbackOptions) (transaction.Request, error) {
 	req, tree, err := i.rollbackRequest(c, opts)
 	if err == nil {
@@ -86,8 +84,8 @@ func (i *Installer) foreseeRollback(ctx context.Context, c state.Config, opts Ro
 	return req, err
 }
 
-// rollbackRequest is the transaction that a rollback asks for, and the version that it goes back to, or
-// why there is none. Nothing is changed.
+// rollbackRequest returns the transaction that a rollback asks for, and the version that it goes back to, or why there is no such version.
+// Nothing is changed.
 func (i *Installer) rollbackRequest(c state.Config, opts RollbackOptions) (req transaction.Request, tree versions.Tree, err error) {
 	t, err := rollbackTarget(c, opts.Version)
 	if err != nil {
@@ -110,9 +108,8 @@ func (i *Installer) rollbackRequest(c state.Config, opts RollbackOptions) (req t
 	return req, tree, nil
 }
 
-// rollbackTarget is the version to go back to. After one rollback the previous
-// version is the one that was left, so a second one must be named. So must one that failed: the timer's run
-// may have left it.
+// rollbackTarget returns the version to go back to. After one rollback the previous version is the one that was left, so a second one must
+// be named. So must a version that failed: the timer's run may have left it.
 func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	active := c.Active()
 	switch {
@@ -139,9 +136,8 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	return c.Previous(), nil
 }
 
-// heldBy is what a rollback holds back: the version that is being left, and find's wish. Until find
-// answers again that is its last answer, or the version that is being left when find has not been
-// heard, or wants the very version that is gone back to.
+// heldBy returns what a rollback holds back: the version that is being left, and find's wish. Until find answers again, its last answer is
+// its wish. If there is no answer, or it names the version that the host goes back to, the version that is being left counts as the wish.
 func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
 	_ = i.Machine.Host.ResolveProxy(&spec) // no proxy: no answer either
@@ -159,15 +155,14 @@ func (i *Installer) notKept(t, active version.Release) error {
 		To("`teleport-update verify` lists the versions on this host, `%s` installs this one", pinning(t, active)).Refused()
 }
 
-// goesBack says whether a run of the timer leaves the active version for the one before. Of a version
-// that was proven, a person has to have asked for that, and it is done once for a version. One that was
-// never proven, for no agent ran when the host switched to it, goes back like any other that is not
-// healthy, only later: when somebody has started it. It looks at nothing but its arguments.
+// goesBack reports whether a run of the timer leaves the active version for the previous one. A proven version is left only if a person has
+// asked for that, and only once. A version that was never proven, because no agent ran when the host switched to it, is left like any other
+// that is not healthy, only later: when somebody has started it. goesBack looks at nothing but its arguments.
 func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 	active, last, window := c.Active(), c.Status.LastUpdate, c.Spec.Health.RollbackWindow.Std()
 	within := func(since time.Time) bool {
 		age := t.i.Machine.Now().Sub(since)
-		return c.Status.Unproven || age >= 0 && age <= window // whatever a clock that was set back makes of it
+		return c.Status.Unproven || age >= 0 && age <= window // also if the clock was set back
 	}
 	switch {
 	case !t.i.Machine.Scheduled, u == nil, window == 0 && !c.Status.Unproven, !c.Spec.Enabled, c.Spec.Pinned:
@@ -186,8 +181,8 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 	return within(last.Time)
 }
 
-// leftOnce reports whether the active version was left for the one before already. One that came back
-// and was not proven since may be left again.
+// leftOnce reports whether the host has left the active version for the previous one before. A version that came back and was not proven
+// since may be left again.
 func leftOnce(c state.Config) bool {
 	left := c.Status.Left
 	if left == nil || left.Version != c.Spec.ActiveVersion || left.Edition != c.Status.ActiveEdition {
@@ -196,9 +191,8 @@ func leftOnce(c state.Config) bool {
 	return !c.Status.Unproven || !left.Time.Before(c.Status.ActiveSince)
 }
 
-// goBack leaves a version that crashes again and again for the one before. The version
-// that is left counts as failed; until that is written, it is held back. It returns an error
-// where the policy refuses that, once for each reason.
+// goBack leaves a version that crashes again and again for the previous one. The version that it leaves counts as failed; until that is
+// written, it is held back. goBack returns an error if the policy refuses the rollback, once for each reason.
 func (t *tick) goBack(ctx context.Context) error {
 	c, err := t.host().Config()
 	if err != nil || !t.goesBack(c, t.memory.Unstable) {
@@ -218,7 +212,7 @@ func (t *tick) goBack(ctx context.Context) error {
 		return t.backRefused(ctx, err)
 	}
 	if err == nil {
-		// First: whatever becomes of it, it is not tried again.
+		// First: the rollback is not tried again, however it ends.
 		err = changeStatus(ctx, t.i.Machine, func(c *state.Config) {
 			c.Status.Left = &state.Left{Version: active.Version, Edition: active.Edition, Time: t.i.Machine.Timestamp()}
 		})
@@ -259,7 +253,7 @@ func (t *tick) goBack(ctx context.Context) error {
 	return nil
 }
 
-// backRefused has status, history and reports say that the policy refuses the rollback.
+// backRefused records for status, history and reports that the policy refuses the rollback.
 func (t *tick) backRefused(ctx context.Context, refusal error) error {
 	c, unlock, err := t.i.Machine.Open(ctx)
 	if err != nil {

@@ -30,8 +30,7 @@ const (
 	successorLimit = 2 * time.Hour
 )
 
-// ownVersion is the version that this program's build was stamped with, empty if
-// with none.
+// ownVersion returns the version that was stamped into this program's build, or "".
 func ownVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -46,9 +45,8 @@ func ownVersion() string {
 // and an older updater would meet a newer journal). The arguments are those of the
 // command line.
 //
-// It returns the exit code of the newer one. With ran false there is none, or it
-// failed or hung before it had changed anything: then the command is this
-// program's own (§Failure Conditions).
+// RunNewer returns the exit code of the newer one. If ran is false, there is no newer one, or it failed or hung before it had changed
+// anything: then this program runs the command itself (§Failure Conditions).
 func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran bool) {
 	u, ok := i.newerUpdater()
 	if !ok {
@@ -87,8 +85,8 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 	return 0, false
 }
 
-// newerUpdater finds the updater that is to be run in the place of this one. It is
-// looked for at every command, so it must be quick to find none.
+// newerUpdater finds the updater that is to be run in the place of this one. Every command calls it, so it must be quick if there is no
+// newer updater.
 func (i *Installer) newerUpdater() (versions.Updater, bool) {
 	none := versions.Updater{}
 	if i.BuildVersion == "" || successor.Current() != nil {

@@ -10,11 +10,11 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// Settle is for the end of a command that may have changed something: the history has
-// the transaction that was made, everybody may read how the host is, and hooks are run.
+// Settle ends a command that may have changed something: it adds the transaction to the history, publishes the host's state, and runs
+// hooks.
 func (i *Installer) Settle(ctx context.Context, command string) {
 	real := i.Machine.Host
-	i.Machine.Host = host.ForOneLook(real) // the survey, and what is asked beside it, read the agent's unit once
+	i.Machine.Host = host.ForOneLook(real) // the survey, and the questions beside it, read the agent's unit once
 	defer func() { i.Machine.Host = real }()
 	now := i.survey()
 	defer now.Close()
@@ -33,12 +33,11 @@ func (i *Installer) Settle(ctx context.Context, command string) {
 	}
 }
 
-// storeIsOurs reports whether nobody but root can have root write elsewhere through the
-// folder of the versions, or have written what is in it. Commands refuse to work there;
-// what comes after them must not, either.
+// storeIsOurs reports whether the folder of the versions is root's alone: another user could lead root's writes elsewhere through it, or
+// have written its files. Commands refuse to work there; the work after them must not go on there, either.
 func (i *Installer) storeIsOurs() bool { return trust.Path(i.Machine.Host.Paths.Versions()) == nil }
 
-// publish writes down how the host is, for those who do not ask this program.
+// publish writes the host's state into files, for readers that do not call this program.
 func (i *Installer) publish(ctx context.Context, now *survey.Survey) {
 	if i.Machine.Host.Paths.RunDir == "" && !host.Exists(i.Machine.Host.Paths.Config()) {
 		return

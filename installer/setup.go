@@ -12,8 +12,7 @@ import (
 	"teleport-update/internal/successor"
 )
 
-// Setup writes the updater's own units, and the fixed copy of the updater that
-// they run, where no package did.
+// Setup writes the updater's own units, and the fixed copy of the updater that they run, if no package did.
 func (i *Installer) Setup(ctx context.Context) error {
 	unlock, err := i.Machine.LockUpdates(ctx)
 	if err != nil {
@@ -23,7 +22,7 @@ func (i *Installer) Setup(ctx context.Context) error {
 	if err := i.Machine.CheckReadable(); err != nil {
 		return err // the copy that is there may be of the newer updater
 	}
-	// Whoever cannot read updates.yaml takes a version for active.
+	// If updates.yaml cannot be read, a version counts as active.
 	c, err := i.Machine.FreshConfig()
 	first := err == nil && c.Spec.ActiveVersion == ""
 	if err := i.installUnits(ctx, host.Installing{First: first}); err != nil {
@@ -70,14 +69,13 @@ func (i *Installer) bare() (bool, error) {
 	return bare, nil
 }
 
-// readable says that this user may not look at the updater's records: then nobody can tell
-// whether there are any.
+// readable returns an error if this user may not look at the updater's records: then nobody can tell whether there are any.
 func (i *Installer) readable() error {
 	_, err := os.Lstat(i.Machine.Host.Paths.Config())
 	if errors.Is(err, fs.ErrPermission) {
 		return failure.Unchanged("%w", err).To("run the command as root")
 	}
-	return nil // what else is wrong, whoever reads it says
+	return nil // a reader of the file reports any other error
 }
 
 // configure changes updates.yaml under the update lock, after closing what was

@@ -47,8 +47,7 @@ func ofHost(err error) bool {
 	return false
 }
 
-// checkLocal is what obtain does for a version that is there, without a network
-// to fetch it again.
+// checkLocal checks a version on disk as obtain does, without a network to fetch it again.
 func checkLocal(ctx context.Context, tree versions.Tree) error {
 	if err := tree.Verify(ctx); err != nil {
 		return failure.Unchanged("%w", err).To("`teleport-update pin %s` fetches it again", tree.Release.Version)
@@ -62,9 +61,8 @@ func checkLocal(ctx context.Context, tree versions.Tree) error {
 	return nil
 }
 
-// checkEdition compares what the program of a tree says of its edition with the one that was
-// asked for: neither its name nor the tarball's signature does. An unsigned one that has run
-// here under its name is made whole and gone back to, whatever it says.
+// checkEdition compares the edition that the program of a tree reports with the one that was asked for: neither its name nor the tarball's
+// signature proves it. An unsigned release that has run here under its name is not asked: it may be repaired, and rolled back to.
 func checkEdition(ctx context.Context, t versions.Tree, ran bool) error {
 	file, err := t.Signature()
 	if err != nil || file == nil && ran {
@@ -83,10 +81,9 @@ func checkEdition(ctx context.Context, t versions.Tree, ran bool) error {
 	return nil
 }
 
-// crashed judges an agent by what the last run of the timer saw of it: whether it
-// crashes again and again. Of one that did so already one more restart is enough: this
-// run may have looked between two crashes. The restarts since a run that found the host to be the cause may
-// all be the host's.
+// crashed reports whether an agent crashes again and again, by what the last run of the timer saw of it. If it did so already, one more
+// restart is enough: this run may have looked between two crashes. If the last run found the host to be the cause, all restarts since then
+// may be the host's.
 func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, already bool) bool {
 	if s != state.AgentRunning {
 		return s == state.AgentFailing
@@ -102,8 +99,8 @@ func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, alread
 	return fresh >= loop && !ofHost
 }
 
-// hostKeepsDown says what of the host's keeps the agent of a unit from running; empty if nothing shows. It speaks against no version:
-// another one would not start, either, or would after its database was given up for nothing.
+// hostKeepsDown returns the cause in the host that keeps the agent of a unit from running; empty if nothing shows. The cause speaks against
+// no version: another one would not start, either, or would after its database was given up for nothing.
 func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
 	if u.NeverBegan() {
 		return "systemd began no process of it"
@@ -122,8 +119,8 @@ func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
 	return ""
 }
 
-// canExecute reports whether the active version is as it was unpacked, and link and unit lead to it: what systemd executes is known
-// to be a program that this host can execute.
+// canExecute reports whether the active version is as it was unpacked, and link and unit lead to it: then systemd executes a program that
+// this host can execute.
 func (t *tick) canExecute() bool {
 	v, err := t.host().Version()
 	if err != nil || !v.Whole || v.Unusable != nil || v.Changed {
@@ -133,14 +130,14 @@ func (t *tick) canExecute() bool {
 	return err == nil && len(problems) == 0
 }
 
-// givenUp reports whether systemd started an agent again and again, and then no more: it
-// came to its limit of starts. One that a person stopped is idle.
+// givenUp reports whether systemd started an agent again and again, and then no more: it came to its limit of starts. An agent that a
+// person stopped is idle.
 func givenUp(u systemd.Unit) bool {
 	return failed(u) && u.Restart != "no" && u.NRestarts > 0
 }
 
 // hadNoProcess reports whether the last start of an agent failed before its program ran, for something that is back now. systemd does not
-// try again where the unit says so (Restart=no).
+// try again if the unit says so (Restart=no).
 func (t *tick) hadNoProcess(ctx context.Context, u systemd.Unit) bool {
 	if !failed(u) || !u.NeverBegan() && !u.NotExecuted() || !t.canExecute() {
 		return false
@@ -153,8 +150,8 @@ func failed(u systemd.Unit) bool {
 	return u.ActiveState == "failed" && !u.Idle() && u.UnitFileState == "enabled"
 }
 
-// startGivenUp gives such an agent one more start in each run of the timer: what it failed
-// for, a link or a file, may be back, and nobody else starts it.
+// startGivenUp starts such an agent once more in each run of the timer: a missing link or file may be back, and nobody else starts the
+// agent.
 func (t *tick) startGivenUp(ctx context.Context) {
 	c, err := t.host().Config()
 	follows := err == nil && c.Spec.Enabled && c.Spec.ActiveVersion != ""

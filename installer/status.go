@@ -46,14 +46,14 @@ func (i *Installer) report(ctx context.Context, s *survey.Survey, opts StatusOpt
 	desired := i.desired(ctx, c, opts, &q)
 	verdict := i.judge(ctx, s, c, &q)
 	agent, blind := s.Agent(ctx)
-	own, _ := s.Own(ctx) // what cannot be looked at is a condition
+	own, _ := s.Own(ctx) // a failed look is a condition
 	return view.Of(view.Reported{
 		Survey: s, Verdict: verdict, Policy: q.Policy, Desired: desired, Updater: i.Version, Redact: webclient.Redact,
 		Agent: view.AgentOf(agent, blind), Own: own, JitterUntil: q.Jitter,
 	}), nil
 }
 
-// judge asks the checks, with what a question needs that is not in the survey.
+// judge asks the checks. It fills in the parts of the question that are not in the survey.
 func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config, q *decision.Question) decision.Verdict {
 	if w := s.Ticks().Waiting; w != nil && w.Live(i.Processes) {
 		q.Jitter = &w.Until
@@ -83,7 +83,7 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 	return decision.Judge(ctx, s, *q)
 }
 
-// desired is what find wants, by its answer now or its last one.
+// desired returns what find wants, from its answer now or from its last one.
 func (i *Installer) desired(ctx context.Context, c state.Config, opts StatusOptions, q *decision.Question) (d view.Desired) {
 	spec := c.Spec
 	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// A part of the bundle has at most so many bytes; of a journal it is the end that counts.
+	// A part of the bundle has at most so many bytes; of a journal the end counts.
 	maxPart    = 256 << 10
 	maxJournal = 1 << 20
 	// partPatience bounds each part: half of the host may be broken.
@@ -37,12 +37,11 @@ const (
 
 // SupportOptions are what a person may add to the file for a ticket.
 type SupportOptions struct {
-	AgentJournal bool // the agent's own lines, which nobody has cleaned
+	AgentJournal bool // the agent's own lines, not cleaned
 }
 
-// Support writes all that somebody who helps wants to see as one tar.gz, of five
-// megabytes at most and without secrets: what the updater and systemd say is cleaned, and of other
-// people's files only what is known is kept. What cannot be found out stands in it as an error.
+// Support writes all that a helper wants to see as one tar.gz, of five megabytes at most and without secrets: it cleans what the updater
+// and systemd say, and keeps only known settings of other people's files. If a part cannot be found out, it holds the error.
 func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) error {
 	z := gzip.NewWriter(w)
 	archive := tar.NewWriter(z)
@@ -77,8 +76,8 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 	return errors.Join(archive.Close(), z.Close())
 }
 
-// knownSecrets are those of this host that the updater can name. The agent's configuration is where its unit leads it; the
-// usual one may be of another time.
+// knownSecrets returns the secrets of this host that the updater can find. It reads the configuration that the agent's unit names, and the
+// usual one, which may be of another time.
 func knownSecrets(h *host.Host, c *cleaner) (secrets []string) {
 	files := []string{h.Paths.Report(), h.Paths.AgentConfig}
 	if config, err := host.ConfigurationOn(h).Path(); err == nil {
@@ -100,11 +99,10 @@ type part struct {
 	name  string
 	most  int // bytes
 	make  func(context.Context) ([]byte, error)
-	clean func([]byte) ([]byte, error) // nil: it is as it is
+	clean func([]byte) ([]byte, error) // nil: the part stays as it is
 }
 
-// within makes the part, or gives up: a file server that does not answer holds up
-// whoever asks it.
+// within makes the part, or gives up: a file server that does not answer holds up its callers.
 func (p part) within(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, partPatience)
 	defer cancel()
@@ -130,7 +128,7 @@ const shown = "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPa
 func (i *Installer) supportParts(c *cleaner) []part {
 	own := i.Machine.Host.OwnUnits()
 	units := []string{i.Machine.Host.Paths.AgentUnit(), own.Service(), own.Timer(), own.Recovery()}
-	// Anybody may write lines with another program's name: those of root's processes and of systemd itself count.
+	// Anybody may write lines with another program's name: only lines of root's processes and of systemd itself count.
 	updatersJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "10000", "-t", "teleport-update", "_UID=0"}
 	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd", "_PID=1"}
 	for _, u := range units {
@@ -158,7 +156,7 @@ func (i *Installer) supportParts(c *cleaner) []part {
 			text, err2 := json.Marshal(h)
 			return text, errors.Join(err, err2)
 		}, c.json},
-		// What find answered last, and when: status asks now, and may not reach it.
+		// The last answer of find, and its time: status asks now, and may not reach find.
 		{"find.json", maxPart, func(context.Context) ([]byte, error) {
 			text, err := regular.Read(i.Machine.Host.Paths.LastAnswer(), maxPart, regular.NoLink)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +184,7 @@ func (i *Installer) supportParts(c *cleaner) []part {
 	}
 }
 
-// agentJournal is what the agent itself has written, for a person who has asked for it.
+// agentJournal returns the part with the agent's own lines, for a person who has asked for it.
 func agentJournal(p state.Paths) part {
 	const head = "NOT CLEANED: these lines are the agent's own, as it wrote them. Read them before you send them to anybody.\n\n"
 	says := saysOf("journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", p.AgentUnit())
@@ -203,7 +201,7 @@ func saysOf(argv ...string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) { return output(ctx, argv[0], argv[1:]...) }
 }
 
-// output runs a program and keeps the end of what it prints.
+// output runs a program and keeps the end of its output.
 func output(ctx context.Context, name string, args ...string) ([]byte, error) {
 	var out tail
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -238,8 +236,7 @@ func describeSpace(p state.Paths) ([]byte, error) {
 	return b.Bytes(), errors.Join(errs...)
 }
 
-// listFiles names what is in the updater's folders, with modes and sizes, and the sizes
-// of the trees: no file is opened.
+// listFiles lists the files in the updater's folders, with modes and sizes, and the sizes of the trees. It opens no file.
 func listFiles(ctx context.Context, p state.Paths) ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error

@@ -21,8 +21,8 @@ const (
 	formDate  = `[A-Za-z0-9*:/.,~ -]{1,60}`
 )
 
-// directives are those whose values help whoever reads a ticket and hold no secret if they have the
-// form: others stand with their name alone, for a unit and its drop-ins are other people's files.
+// directives maps a directive to the form of its values. A value of that form helps the reader of a ticket and holds no secret. Other
+// directives stand with their name alone, because a unit and its drop-ins are other people's files.
 var directives = map[string]string{
 	"Type": formWord, "Restart": formWord, "KillMode": formWord, "KillSignal": `SIG[A-Z0-9+]{2,10}`, "NotifyAccess": formWord,
 	"StandardOutput": formWord, "StandardError": formWord,
@@ -68,8 +68,8 @@ var directives = map[string]string{
 	"RestartPreventExitStatus": `([0-9]{1,3}\s*)+`,
 }
 
-// cleanUnits keeps of units and their drop-ins, as "systemctl cat" shows them, which files there are,
-// directives that are known with values of a known form, and the names of the others. Comments go.
+// cleanUnits reduces units and drop-ins, as "systemctl cat" shows them, to the names of files, known directives with values of a known
+// form, and the names of other directives. Comments go.
 func (c *cleaner) cleanUnits(text []byte) []byte {
 	section := regexp.MustCompile(`^\[[A-Z][A-Za-z]{1,14}\]$`)
 	name := regexp.MustCompile(`^[A-Z][A-Za-z]{1,40}$`)
@@ -113,8 +113,7 @@ func (c *cleaner) directive(name, value string) string {
 	return leftOut
 }
 
-// started is a command of a unit: its program, and the arguments if they are the agent's or the updater's
-// own and no secrets.
+// started cleans a command of a unit. It keeps the program, and the arguments if they are the agent's or the updater's own and no secrets.
 func (c *cleaner) started(value string) string {
 	if value == "/bin/kill -HUP $MAINPID" {
 		return value
@@ -161,7 +160,7 @@ func (c *cleaner) argument(value string) string {
 	return leftOut
 }
 
-// cleanStates keeps lines of the properties that were asked for.
+// cleanStates keeps lines of the named properties.
 func (c *cleaner) cleanStates(text []byte, properties string) []byte {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
@@ -177,8 +176,7 @@ func (c *cleaner) cleanStates(text []byte, properties string) []byte {
 	return []byte(b.String())
 }
 
-// cleanMounts makes lines of what findmnt says as JSON. What is mounted from elsewhere may name a user and
-// a password.
+// cleanMounts makes lines of findmnt's JSON. The source of a network mount may name a user and a password.
 func (c *cleaner) cleanMounts(text []byte) ([]byte, error) {
 	var all struct {
 		Filesystems []struct {

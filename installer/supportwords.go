@@ -12,13 +12,13 @@ import (
 	"teleport-update/internal/console"
 )
 
-// leftOut stands in the file for a ticket for what nobody knows to be no secret.
+// leftOut stands in the file for a ticket in the place of a text that may be a secret.
 const leftOut = "(left out)"
 
-// cleaner takes secrets out of words that the updater and systemd have written. It knows what is none;
-// all else that could be one goes. Files of other people do not come this way: see cleanUnits.
+// cleaner takes secrets out of words that the updater and systemd have written. It keeps words that it knows to be no secrets; all others
+// that could be secrets go. Files of other people do not come this way: see cleanUnits.
 type cleaner struct {
-	secrets      []string // the host's own, wherever they are met
+	secrets      []string // the host's own, removed wherever they stand
 	urls         *regexp.Regexp
 	user         *regexp.Regexp
 	named        *regexp.Regexp
@@ -33,7 +33,7 @@ type cleaner struct {
 // action is a part of a URL template that names a field of a release: it holds no word of its own.
 const action = `\{\{ *((if |with )?(\.[A-Z][A-Za-z]*)+|else|end) *\}\}`
 
-// newCleaner compiles the expressions where they are needed: each run of the timer would do it otherwise.
+// newCleaner compiles the expressions only when they are needed: else each run of the timer would do it.
 func newCleaner(secrets []string) *cleaner {
 	return &cleaner{
 		secrets: secrets,
@@ -73,7 +73,7 @@ func (c *cleaner) line(s string) string {
 	for _, secret := range c.secrets {
 		s = strings.ReplaceAll(s, secret, leftOut)
 	}
-	// What systemd does not understand of a unit, it repeats.
+	// systemd repeats the text of a unit that it does not understand.
 	if before, _, ok := strings.Cut(s, "ignoring: "); ok {
 		s = before + "ignoring: " + leftOut
 	}
@@ -101,7 +101,7 @@ func (c *cleaner) line(s string) string {
 	})
 }
 
-// url keeps of a URL who is asked, and the parts of the path that are known.
+// url keeps the server of a URL, and the parts of the path that are known.
 func (c *cleaner) url(text string) string {
 	end := text[len(strings.TrimRight(text, ":;,.)")):]
 	text = strings.TrimSuffix(text, end)
@@ -134,8 +134,7 @@ func (c *cleaner) url(text string) string {
 	return clean + end
 }
 
-// ownFlags are those of the updater, and those of the agent whose values are no secrets, with whether
-// a value follows.
+// ownFlags has the updater's flags, and those flags of the agent whose values are no secrets, with whether a value follows.
 var ownFlags = map[string]bool{
 	"--proxy": true, "--group": true, "--template": true, "--ca-file": true, "--data-dir": true,
 	"--link-dir": true, "--unit-dir": true, "--agent-config": true, "--log-format": true, "--programs-dir": true, "--format": true,
@@ -163,7 +162,7 @@ func ownFlag(name string) (takes, known bool) {
 	return takes, known
 }
 
-// flag keeps a flag that is known, with its value, and the name of another.
+// flag keeps a flag that is known, with its value, and only the name of another flag.
 func (c *cleaner) flag(text string) string {
 	m := c.flags.FindStringSubmatch(text)
 	before, name, value, space := m[1], m[2], m[4]+m[6], m[3]+m[5]
@@ -181,8 +180,7 @@ func (c *cleaner) flag(text string) string {
 	return before + name + space + leftOut
 }
 
-// random reports whether a word looks like one that a machine has drawn: a token, a key, a digest, an
-// identifier.
+// random reports whether a word looks as if a machine had drawn it: a token, a key, a digest, an identifier.
 func random(word string) bool {
 	mixed, plain, run := 0, 0, 0
 	for _, part := range strings.FieldsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -224,7 +222,7 @@ func upperInside(s string) (n int) {
 	return n
 }
 
-// json cleans the values of a document, so that it is one afterwards.
+// json cleans the values of a JSON document, and returns a JSON document.
 func (c *cleaner) json(data []byte) ([]byte, error) {
 	var document any
 	if err := json.Unmarshal(data, &document); err != nil {
@@ -254,10 +252,10 @@ func (c *cleaner) value(name string, v any) any {
 	return v
 }
 
-// minSecret is how long a secret is at least that is looked for wherever it may stand.
+// minSecret is the least length of a secret that is looked for everywhere.
 const minSecret = 6
 
-// secretsIn are the values of a document of settings, in YAML or JSON, that its names call secrets.
+// secretsIn returns the values of a document of settings, in YAML or JSON, whose names say that they are secrets.
 func (c *cleaner) secretsIn(name string, v any) (secrets []string) {
 	switch v := v.(type) {
 	case string:

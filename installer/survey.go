@@ -13,14 +13,13 @@ import (
 	"teleport-update/versions"
 )
 
-// survey is the host as it is now, for who tells of it: systemd is not waited for long.
+// survey returns the host as it is now, for a report: it does not wait long for systemd.
 func (i *Installer) survey() *survey.Survey { return i.surveyWithin(lookPatience) }
 
-// surveyToChange is the host as it is now, for who is about to change it: systemd is waited for as long as it
-// takes.
+// surveyToChange returns the host as it is now, for a change: it waits for systemd as long as it takes.
 func (i *Installer) surveyToChange() *survey.Survey { return i.surveyWithin(0) }
 
-// lookPatience is for how long systemd is waited for at a question: a command that tells must answer.
+// lookPatience bounds the wait for systemd at a question: a command that reports must answer.
 const lookPatience = 3 * time.Second
 
 func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
@@ -37,7 +36,7 @@ func (i *Installer) surveyWithin(patience time.Duration) *survey.Survey {
 	})
 }
 
-// consistency says how records and host fit, of all that either knows.
+// consistency checks that records and host fit together.
 type consistency struct{ i *Installer }
 
 func (c consistency) CheckNeverEnabled() error { return c.i.Machine.Host.CheckNeverEnabled() }
@@ -80,7 +79,7 @@ func (u updater) Rescuer(ctx context.Context) (program string, schema int, err e
 	return u.i.Machine.AskRescuer(ctx)
 }
 
-// stateFiles reads what the updater wrote down.
+// stateFiles reads the updater's records.
 type stateFiles struct{ i *Installer }
 
 func (r stateFiles) Config() (state.Config, error) { return r.i.Machine.Host.Paths.LoadConfig() }

@@ -19,9 +19,8 @@ import (
 	"teleport-update/versions"
 )
 
-// askServers refuses a host that runs servers of the cluster itself, by what shows that. The database of an auth
-// service holds the whole cluster; it is in no backup of the updater, and a version that
-// migrated it cannot be undone.
+// askServers refuses a host that runs servers of the cluster itself; shown names them. The database of an auth service holds the whole
+// cluster; it is in no backup of the updater, and a version that migrated it cannot be undone.
 func askServers(shown string) error {
 	if shown == "" {
 		return nil
@@ -32,11 +31,10 @@ func askServers(shown string) error {
 		To("update such hosts by hand, or add --allow-auth-server if their data are backed up by other means").Refused()
 }
 
-// askProxy refuses a proxy that is another host than the one that the agent joins by: the
-// version would be that of another cluster, which is a wrong host name more often than a find
-// server of one's own. Ports may differ, for a proxy listens at more than one. An auth server
-// is no proxy, and may well be another host than the proxy beside it; what has a port of proxies is one, under
-// whatever name. kept is the server that this host follows already: nothing changes with it.
+// askProxy refuses a proxy on another host than the server that the agent joins by: the version would be another cluster's. That is more
+// often a wrong host name than a find server of one's own. Ports may differ, because a proxy listens at more than one. An auth server is no
+// proxy, and may well be on another host than the proxy beside it; a server with a port of proxies is a proxy, under whatever name. kept is
+// the server that this host follows already: nothing changes with it.
 func askProxy(given namedProxy, kept string, agent host.AgentSettings, config string) error {
 	asked, named, another := anotherCluster(given.address, agent)
 	if !another || sameServer(given.address, kept) {
@@ -51,8 +49,8 @@ func askProxy(given namedProxy, kept string, agent host.AgentSettings, config st
 		To("%s, or add --allow-proxy-conflict if the first is a find server of your own that speaks for that cluster", correct).Refused()
 }
 
-// anotherCluster reports whether a proxy is another host than the one that the agent joins by, and the addresses of both. What is no
-// address is refused where it is used.
+// anotherCluster reports whether a proxy is on another host than the server that the agent joins by, and the addresses of both. A text that
+// is no address is refused where it is used.
 func anotherCluster(proxy string, agent host.AgentSettings) (asked, named *url.URL, another bool) {
 	also := func(server string) bool { return sameServer(proxy, server) }
 	if !agent.NamesProxy() || also(agent.Proxy) || slices.ContainsFunc(agent.MoreServers, also) {
@@ -63,8 +61,8 @@ func anotherCluster(proxy string, agent host.AgentSettings) (asked, named *url.U
 	return asked, named, err == nil && err2 == nil
 }
 
-// allowsConflict reports whether a person allowed the proxy that this host is to follow to be another host than the agent's: now, or
-// earlier and for the same proxy. Where both are one host there is nothing to allow.
+// allowsConflict reports whether a person allowed this host to follow a proxy on another host than the agent's: now, or earlier and for the
+// same proxy. If both are one host, there is nothing to allow.
 func allowsConflict(i *Installer, opts EnableOptions, proxy string, c state.Config) bool {
 	agent, err := host.ConfigurationOn(i.Machine.Host).Settings()
 	if err != nil {
@@ -75,12 +73,12 @@ func allowsConflict(i *Installer, opts EnableOptions, proxy string, c state.Conf
 }
 
 // followsAnother says that this host asks another proxy than the one that its agent joins by, as after the agent was moved to another
-// cluster, and what to do; empty if it does not, or a person allowed that. A find server that this host reports to was chosen by a
-// person, who gave the host its token.
+// cluster, and what to do; empty if it does not, or if a person allowed that. It is empty too if this host reports to a find server: a
+// person chose that server, and gave the host its token.
 func followsAnother(i *Installer, s *survey.Survey, c state.Config) string {
 	agent, err := s.AgentSettings()
 	if err != nil || c.Spec.AllowProxyConflict || i.heartbeats().reporter(c.Spec.CAFile).Enabled() {
-		return "" // another check tells of what cannot be read
+		return "" // another check reports a file that cannot be read
 	}
 	asked, named, another := anotherCluster(c.Spec.Proxy, agent)
 	if !another {
@@ -120,7 +118,7 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 	if allow {
 		return nil
 	}
-	// Where an agent that is not ours may be, the likeliest first.
+	// The places of an agent that is not ours, the likeliest first.
 	for _, program := range []string{starts, filepath.Join(i.Machine.Host.Paths.LinkDir, host.AgentName), "/usr/bin/teleport"} {
 		if program == "" || !host.Exists(program) {
 			continue
@@ -139,8 +137,8 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 	return nil
 }
 
-// adopt takes over what the updater that is replaced was told, where neither a flag nor
-// updates.yaml says otherwise. A host that it kept on a version stays on that one.
+// adopt takes over the settings of the updater that is replaced, if neither a flag nor updates.yaml says otherwise. A host that it kept on
+// a version stays on that version.
 func (i *Installer) adopt(spec *state.Spec) (stay version.Release, err error) {
 	if !i.Machine.Host.OthersHere() {
 		i.Machine.Host.Log.Info("there is no other updater on this host to replace")

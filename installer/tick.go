@@ -18,20 +18,18 @@ import (
 )
 
 const (
-	// While find cannot be reached for less than this, or in fewer runs of the timer, a
-	// run that ends so has not failed: proxies are upgraded, and hosts boot before their
-	// network is there.
+	// A run that cannot reach find has failed only after this time and this number of the timer's runs: proxies are upgraded, and hosts boot
+	// before their network is there.
 	unreachableFor  = time.Hour
 	unreachableRuns = 4
 
-	// eachTickFor is for how long a mirror is asked by each run of the timer, although
-	// that fails. Then it is asked after firstSpacing, doubling to longestSpacing.
+	// eachTickFor is how long each run of the timer asks a failing mirror. Then it is asked after firstSpacing, doubling to longestSpacing.
 	eachTickFor    = time.Hour
 	firstSpacing   = 20 * time.Minute
 	longestSpacing = 2 * time.Hour
 )
 
-// unreachableError is a find that could not be reached; see find.Unreachable.
+// unreachableError means that find could not be reached; see find.Unreachable.
 type unreachableError struct{ error }
 
 func (e *unreachableError) Unwrap() error { return e.error }
@@ -52,7 +50,7 @@ func (t *tick) causeOf(w wanted) state.Cause {
 	return state.Cause{Release: w.Release, Sources: strings.Join(w.Spec.URLTemplates, "\n"), Policy: t.rulesOf(w.Config)}
 }
 
-// rulesOf names the rules of the host's owner as they are now, also those that cannot be read.
+// rulesOf names the rules of the host's owner as they are now, also if they cannot be read.
 func (t *tick) rulesOf(c state.Config) string {
 	p, err := t.i.ownerRules().policy(c)
 	if err != nil {
@@ -61,7 +59,7 @@ func (t *tick) rulesOf(c state.Config) string {
 	return p.Digest()
 }
 
-// same reports whether what made a fetch fail is as it was.
+// same reports whether the cause of a failed fetch is unchanged.
 func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 	is := t.causeOf(w)
 	if was.Release != is.Release || was.Sources != is.Sources || was.Policy != is.Policy {
@@ -80,7 +78,7 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 	return true
 }
 
-// end notes how the run ended, and decides what it ends with.
+// end notes how the run ended, and returns the error that it ends with.
 func (t *tick) end(ctx context.Context, err error) error {
 	defer t.over()
 	if t.i.Machine.Scheduled {
@@ -91,7 +89,7 @@ func (t *tick) end(ctx context.Context, err error) error {
 	}
 	t.remember(err, ctx.Err())
 	if t.i.Machine.Scheduled {
-		t.i.Processes.LetGoOfProgram() // what was needed to ask find
+		t.i.Processes.LetGoOfProgram() // the pages that asked find
 	}
 	if t.i.Machine.Scheduled || err == nil {
 		t.observe(ctx)
@@ -107,12 +105,12 @@ func (t *tick) end(ctx context.Context, err error) error {
 	return err
 }
 
-// remember notes that the run is over and what it ended with. A run that somebody ended, or
-// that another updater kept from beginning, says nothing about the host.
+// remember notes that the run is over, and its error. A run that somebody ended, or that another updater kept from beginning, says nothing
+// about the host.
 func (t *tick) remember(err, ended error) {
 	now := t.i.Machine.Timestamp()
 	if t.i.Machine.Scheduled {
-		t.memory.Over = now // else status takes the run for one that did nothing
+		t.memory.Over = now // else status takes it for a run that did nothing
 	}
 	switch {
 	case ended != nil, failure.Is[*state.BusyError](err):
@@ -145,8 +143,7 @@ func (t *tick) logReason(err error) {
 	t.i.Machine.Host.Log.Error("the update failed; see `journalctl -u 'teleport-update-switch-*'`", "exit_code", exit.Code, "error", reason)
 }
 
-// judge keeps account of runs that fail, and returns nil for one that has not failed
-// yet.
+// judge counts runs that fail, and returns nil for a run that has not failed yet.
 func (t *tick) judge(ctx context.Context, err error) error {
 	m, now := &t.memory, t.i.Machine.Timestamp()
 	unreachable, noFind := errors.AsType[*unreachableError](err)
@@ -187,8 +184,7 @@ func explained(err error) bool {
 		failure.Is[*transaction.ExitError](err) || ok && !ofHost(smoke.Err)
 }
 
-// failed counts one more run that failed. Only fetching is spaced: all else costs
-// nobody else anything.
+// failed counts one more run that failed. Only fetches are spaced: nothing else costs others anything.
 func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time, err error) *state.Failing {
 	f := cmp.Or(before, &state.Failing{First: now})
 	f.Count, f.Last, f.Error = f.Count+1, now, err.Error()
@@ -210,15 +206,14 @@ func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time,
 	return f
 }
 
-// spacing is how long a mirror is left alone, shorter by up to a quarter at random.
+// spacing returns how long a mirror is left alone, shorter by up to a quarter at random.
 func (t *tick) spacing(n int) time.Duration {
 	d := min(firstSpacing<<min(n, 3), longestSpacing)
 	return d - t.i.Jitter(d/4)
 }
 
-// observe looks at the agent at the end of a run: whether it crashes again and again
-// since the last one, and whether a version that nobody could watch is healthy now. On a host on which
-// updates are off, it looks only for the end of a state that was noted.
+// observe looks at the agent at the end of a run: whether it has crashed again and again since the last one, and whether a version that
+// nobody could watch is healthy now. If updates are off, it looks only for the end of a recorded state.
 func (t *tick) observe(ctx context.Context) {
 	c, err := t.host().Config()
 	looks := err == nil && c.Spec.ActiveVersion != "" && (c.Spec.Enabled || t.memory.Unstable != nil || c.Status.Unproven)
@@ -243,7 +238,7 @@ func (t *tick) observe(ctx context.Context) {
 	if !loops {
 		runs, healthy := t.healthy(c, sight)
 		if !runs || healthy {
-			m.Unstable = nil // until then it is between two crashes for all one knows
+			m.Unstable = nil // until then it may be between two crashes
 		}
 		if healthy {
 			t.prove(ctx, c)
@@ -271,8 +266,8 @@ func (t *tick) healthy(c state.Config, a survey.Agent) (runs, healthy bool) {
 	return runs, runs && t.i.Machine.Now().Sub(a.Since) >= window
 }
 
-// prove takes a version that nobody could watch for proven: its agent was healthy. The tables that were noted at its commit
-// are those that the version before left, and the version may have changed them when it was started.
+// prove takes a version that nobody could watch for proven: its agent was healthy. The tables that were noted at its commit are the
+// previous version's, and the version may have changed them when it was started.
 func (t *tick) prove(ctx context.Context, c state.Config) {
 	if !c.Status.Unproven {
 		return

@@ -26,10 +26,8 @@ import (
 // maxTokenSize is far more than a join token has.
 const maxTokenSize = 4096
 
-// joinToken is a token with which the agent joins its cluster at its first start,
-// and where that start looks for it. RFD 0169 leaves the agent's configuration to
-// others; the least that makes a first start possible is done here: the token is
-// put where the agent's configuration names a file for it, and where there is no
+// joinToken is a token with which the agent joins its cluster at its first start, and the place where that start looks for it. RFD 0169
+// leaves the agent's configuration to others. Here the token is put where the agent's configuration names a file for it. If there is no
 // configuration yet, one that names proxy and token is written.
 type joinToken struct {
 	secret string
@@ -38,8 +36,7 @@ type joinToken struct {
 	writes bool   // there is none yet
 }
 
-// planToken reads the token and decides where it goes, before anything is
-// changed. Without a file there is none.
+// planToken reads the token and decides where it goes, before anything is changed. Without a file there is no token.
 func planToken(h *host.Host, file string) (*joinToken, error) {
 	if file == "" {
 		return nil, nil
@@ -65,7 +62,7 @@ func planToken(h *host.Host, file string) (*joinToken, error) {
 	if err != nil {
 		return nil, failure.Unchanged("read the agent's configuration: %w", err)
 	}
-	// What it names is replaced by root.
+	// Root replaces the file that the configuration names.
 	if err := trust.Path(config); err != nil {
 		return nil, failure.Unchanged("the join token is not put where %s says: %w", config, err).
 			To("make that file writable by root only, or leave out --token-file").Refused()
@@ -91,8 +88,7 @@ func planToken(h *host.Host, file string) (*joinToken, error) {
 		To("set teleport.join_params.token_name to %s there, or leave out --token-file", t.path).Refused()
 }
 
-// checkPlace refuses to replace what is no token, and to put one where somebody else
-// could have it lead elsewhere.
+// checkPlace refuses to replace a file that is no token, and to put a token where somebody else could lead it elsewhere.
 func (t *joinToken) checkPlace() error {
 	if t.writes {
 		if err := trust.Path(filepath.Dir(t.config)); err != nil {
@@ -123,7 +119,7 @@ func isToken(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// placeToken puts the token, and a configuration where there is none, in place.
+// placeToken puts the token in place, and a configuration if there is no configuration.
 func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error {
 	if t == nil {
 		return nil
@@ -152,7 +148,7 @@ func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error
 		if err := durable.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
-		// First the note that it is ours to remove: a secret should not stay.
+		// First the note that the file is ours to remove: a secret should not stay.
 		if err := m.Host.RecordPlaced(f.path, f.content); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
@@ -165,7 +161,7 @@ func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error
 	return nil
 }
 
-// firstConfig is the configuration of an agent that joins with a token.
+// firstConfig returns the configuration of an agent that joins with a token.
 func firstConfig(proxy, token string) (string, error) {
 	u, err := find.ParseProxy(proxy)
 	if err != nil {

@@ -18,10 +18,8 @@ import (
 	"teleport-update/versions"
 )
 
-// Uninstall takes the updater off the host. The agent goes back to what the
-// first enable found, which may be none; with keepAgent it stays, as plain
-// files. Its configuration and its data are never touched, but for what enable's
-// --token-file put there.
+// Uninstall takes the updater off the host. The agent goes back to its state before the first enable, which may be no agent; with keepAgent
+// it stays, as plain files. Its configuration and its data are never touched, except for the files that enable's --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
 	now := i.surveyToChange()
 	if _, err := now.Config(); errors.Is(err, fs.ErrPermission) {
@@ -42,8 +40,7 @@ func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
 	return i.Machine.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
 }
 
-// UninstallPlan says, line by line, what Uninstall would do, or with which error it
-// would be refused.
+// UninstallPlan says, line by line, what Uninstall would do, or returns the error of a refusal.
 func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string, error) {
 	if host.Exists(i.Machine.Host.Paths.Journal()) {
 		return []string{"A transaction was cut off and would be closed first."}, nil
@@ -80,14 +77,14 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	return lines, nil
 }
 
-// unstopped names processes that run from what an uninstall removes where no systemd could stop
-// them, and says if there may be others that could not be looked at; empty if there are none, or systemd runs.
+// unstopped names processes that run from files that an uninstall removes, if no systemd could stop them, and says if there may be others
+// that could not be looked at; empty if there are neither, or if systemd runs.
 func unstopped(sight transaction.Sight, processes procfs.FS, store *versions.Store) string {
 	if sight.State != state.AgentUnknown {
 		return ""
 	}
 	executables, unseen := processes.Executables()
-	// Process 1 always is there: if it is not shown, others may not be either.
+	// Process 1 always exists: if it is not shown, others may not be shown either.
 	if why := processes.Hidden(1); unseen == nil && why != nil {
 		unseen = processes.CouldNotLook(1, why)
 	}
@@ -114,8 +111,8 @@ func unstopped(sight transaction.Sight, processes procfs.FS, store *versions.Sto
 	return strings.Join(texts, "; ")
 }
 
-// databaseAfterUninstall says what becomes of the agent's database and of its backups, unless
-// the database stays and no backup differs from it.
+// databaseAfterUninstall says what happens to the agent's database and its backups, unless the database stays and no backup differs from
+// it.
 func (i *Installer) databaseAfterUninstall(ctx context.Context, c state.Config, d state.Database) ([]string, error) {
 	if d.Plan == state.RestoreDatabase {
 		return []string{fmt.Sprintf("Database: the agent that was here before cannot read the database of version %s. It gets the "+

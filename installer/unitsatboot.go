@@ -11,9 +11,9 @@ import (
 	"teleport-update/internal/layout"
 )
 
-// UnitsAtBoot is the folder of units for enable: the usual one, or systemd's own if the usual one is
-// mounted only after systemd has read its units. A host that has its units in the usual one has them
-// moved, see unitsToMove. What cannot be seen is for the checks of enable to say.
+// UnitsAtBoot returns the folder of units for enable: the usual one, or systemd's own if the usual one is mounted only after systemd has
+// read its units. If a host has its units in the usual one, enable moves them, see unitsToMove. The checks of enable report a mount that
+// cannot be seen.
 func UnitsAtBoot(p state.Paths, mountAt func(path string) (string, error), boot survey.Boot) string {
 	if p.UnitDir != layout.UnitDir {
 		return p.UnitDir
@@ -36,8 +36,8 @@ func (i *Installer) checkUnitsAtBoot(dir string) error {
 			"later commands", layout.ConfigDir).Refused()
 }
 
-// checkUnitsOfPackages refuses a folder for units in which a package has the updater's own: they would be written over, and
-// the package's next version would write over what came instead.
+// checkUnitsOfPackages refuses a folder in which a package has the updater's own units: they would be overwritten, and the package's next
+// version would overwrite the new ones.
 func (i *Installer) checkUnitsOfPackages(recorded, dir string) error {
 	file := i.Machine.Host.In(dir).OwnUnits().InPackageDir()
 	if file == "" {
@@ -46,14 +46,14 @@ func (i *Installer) checkUnitsOfPackages(recorded, dir string) error {
 	ours, err1 := os.Stat(recorded)
 	named, err2 := os.Stat(dir)
 	if err1 == nil && err2 == nil && os.SameFile(ours, named) {
-		return nil // by whatever name, those are this host's since an earlier enable
+		return nil // under another name, the units are this host's since an earlier enable
 	}
 	return failure.Unchanged("%s is a unit of the package of teleport-update, and would be written over", file).
 		To("leave out --unit-dir, or name %s: `teleport-update enable`, with the other options as before", layout.ConfigDir).Refused()
 }
 
-// unitsToMove is the folder that this enable moves the units of a version to, empty if they stay. Until
-// then all is looked at in the folder in which they are.
+// unitsToMove returns the folder that this enable moves the units of a version to, empty if they stay. Until then all checks look at the
+// folder in which the units are.
 func (i *Installer) unitsToMove() (to string) {
 	paths := &i.Machine.Host.Paths
 	c, err := i.survey().Config()
@@ -71,7 +71,7 @@ func (i *Installer) unitsToMove() (to string) {
 	return to
 }
 
-// lookIn has this command, and those that it starts, see the units in a folder.
+// lookIn has this command, and the commands that it starts, see the units in a folder.
 func (i *Installer) lookIn(unitDir string) {
 	i.Machine.Host.Paths.UnitDir = unitDir
 	for n, word := range i.Machine.Command {
@@ -84,8 +84,7 @@ func (i *Installer) lookIn(unitDir string) {
 // moveUnits moves the units of an active version. Links and unit of another program stay where they
 // are, and a repair says why.
 //
-// updates.yaml names the new folder and the old one first. From then on whoever takes the lock next
-// completes the move.
+// updates.yaml names the new folder and the old one first. From then on the next command with the lock completes the move.
 func (i *Installer) moveUnits(ctx context.Context, c *state.Config, to string) error {
 	if tree, ok, err := i.Machine.Active(*c); err != nil {
 		return err

@@ -28,7 +28,7 @@ const longestJitter = time.Hour
 type UpdateOptions struct {
 	Now        bool // override jitter, the turn of the host's group, back-off and hold
 	SkipBackup bool // switch without a backup of the database
-	Restart    bool // restart the agent, where a reload would keep what its unit has not
+	Restart    bool // restart the agent, if a reload would keep old settings of its unit
 }
 
 // Update is one tick: it brings the host to the version that find wants, if
@@ -61,7 +61,7 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	}
 	if in == nil {
 		if t.isOff(ctx) {
-			return nil // what was open is closed, and the host is left alone
+			return nil // the open transaction is closed, and the host is left alone
 		}
 		t.tidy(ctx)
 		if opts.Restart {
@@ -115,18 +115,17 @@ func (t *tick) isOff(ctx context.Context) bool {
 	return true
 }
 
-// nothingOpen reports whether a host on which updates are off has nothing to close. A run of the timer looks for the journal and the
-// notes of stops only. A person may have moved an unreadable journal away, as the message about it says; then the backup alone tells
-// of the transaction, which only a look under the update lock finds.
+// nothingOpen reports whether a host on which updates are off has nothing to close. A run of the timer looks for the journal and the notes
+// of stops only. A person may have moved an unreadable journal away, as the message about it says; then only the backup shows the
+// transaction, and only a look under the update lock finds it.
 func (t *tick) nothingOpen() bool {
 	p := t.i.Machine.Host.Paths
 	return transaction.IsClosed(p) && (t.i.Machine.Scheduled || host.Absent(p.Versions()))
 }
 
-// consider is the part of a tick under the update lock: recover, repair, ask,
-// decide, and refuse early what would be refused after the download anyway. A
-// nil intent means that there is nothing to switch to; the log says why. Then the
-// active version may be damaged, and has to be fetched again.
+// consider is the part of a tick under the update lock: recover, repair, ask, decide, and refuse early what would be refused after the
+// download anyway. A nil intent means that there is nothing to switch to; the log says why. damaged is then the active version, if it has
+// to be fetched again.
 func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *intent, damaged *wanted, err error) {
 	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
@@ -141,7 +140,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {
 		return nil, nil, err
 	}
-	// At each run, so that a policy which is gone later is missed. It decides below.
+	// At each run, so that a policy that vanishes later is missed. Its errors count below.
 	rules, broken := i.ownerRules().seePolicy(&c)
 	whole, err := i.repair(ctx, c, !i.Machine.Scheduled)
 	if err != nil {
@@ -211,7 +210,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	return in, nil, nil
 }
 
-// unanswered is the error of a run that did not learn what the cluster wants.
+// unanswered returns the error of a run that did not learn what the cluster wants.
 func unanswered(err error, c state.Config) error {
 	unreachable := find.Unreachable(err)
 	if err = fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c)); unreachable {
@@ -237,8 +236,8 @@ func cameWithPackage(i *Installer, c state.Config, target version.Release) bool 
 	return err == nil && ok && target == tree.Release && tree.Origin != ""
 }
 
-// takeUpRetry lifts the back-off where somebody had hosts try the version again. It is
-// written down before the attempt: each retry is one, whatever becomes of it.
+// takeUpRetry ends the back-off if somebody had hosts try the version again. It records the retry before the attempt: each retry is one
+// attempt, however it ends.
 func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
 	target := releaseOf(answer)
 	backedOff := c.Status.FailureOf(target).BackingOff(target, i.Machine.Now())
@@ -252,7 +251,7 @@ func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
 	return c.Save(i.Machine.Host.Paths.Config())
 }
 
-// updateRequest is the request of a tick.
+// updateRequest returns the request of a tick.
 func updateRequest(c state.Config, d want.Decision, opts UpdateOptions) transaction.Request {
 	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Release), Now: opts.Now, SkipBackup: opts.SkipBackup,
 		Restart: opts.Restart}
@@ -301,9 +300,8 @@ func (i *Installer) saveWait(ctx context.Context, until time.Time) (over func())
 	return func() { note(nil) }
 }
 
-// decide decides about an answer of find. About a version that backs off it asks
-// the mirrors first whether they still have the release that failed. When that
-// cannot be told, it stays backed off.
+// decide decides about an answer of find. If a version backs off, decide first asks the mirrors whether they still have the release that
+// failed. If that is not known, the version stays backed off.
 func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) want.Decision {
 	wish := want.Wish{Release: releaseOf(answer), Due: answer.AutoUpdate}
 	turn := want.Turn{At: i.Machine.Now(), Scheduled: i.Machine.Scheduled, Now: now}

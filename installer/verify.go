@@ -13,10 +13,9 @@ import (
 	"teleport-update/versions"
 )
 
-// Verify prints what the checks of status found, and checks every kept version against its
-// manifest. It changes nothing. While an updater is at work it says so, and nothing else: much
-// is in between then. What cannot be read is a finding; only a caller who may not read
-// updates.yaml gets an error.
+// Verify prints what the checks of status found, and checks every kept version against its manifest. It changes nothing. While an updater
+// is at work, Verify reports only that: the host is between two states. A file that cannot be read is a finding; only a caller who may not
+// read updates.yaml gets an error.
 func (i *Installer) Verify(ctx context.Context) ([]view.Finding, error) {
 	s := i.survey()
 	defer s.Close()
@@ -38,7 +37,7 @@ func (i *Installer) Verify(ctx context.Context) ([]view.Finding, error) {
 	if unread == nil && c.Spec.ActiveVersion == "" {
 		findings = append(findings, view.Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"})
 	}
-	// One may have begun meanwhile.
+	// An updater may have begun meanwhile.
 	if busy := i.atWork(i.survey()); busy != nil {
 		return busy, nil
 	}
@@ -80,8 +79,7 @@ func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (finding
 	return findings, entries
 }
 
-// verifyPolicy says what the host's owner allows, and which of the versions that are kept
-// beside the active one it does not allow: they do no harm.
+// verifyPolicy reports the policy, and the versions kept beside the active one that it does not allow: they do no harm.
 func (i *Installer) verifyPolicy(c state.Config, entries []versions.Entry) (all []view.Finding) {
 	p, err := i.ownerRules().policy(c)
 	if err != nil {
@@ -105,7 +103,7 @@ func (i *Installer) verifyPolicy(c state.Config, entries []versions.Entry) (all 
 	return all
 }
 
-// fine says of subjects with which nothing is wrong how they are.
+// fine returns a text about each subject with which nothing is wrong.
 func (i *Installer) fine(ctx context.Context, s *survey.Survey, c state.Config) map[string]string {
 	fine := map[string]string{"links and units": "not looked at: there is no version that they could lead to"}
 	v, err := s.Version()
