@@ -11,17 +11,17 @@ import (
 	"teleport-update/systemd"
 )
 
-// Crashes says of a version that crashes again and again since when, and what then can be done.
+// Crashes says since when a version crashes again and again, and what then can be done.
 func Crashes(u *state.Unstable, then string) string {
 	return fmt.Sprintf("the agent of version %s crashes again and again since %s, found by %d %s of the timer: %s",
 		u.Short(), u.Since.Format(time.RFC3339), u.Count, Plural(u.Count, "run", "runs"), then)
 }
 
-// LookAtJournal says where the agent tells what is wrong with it.
+// LookAtJournal says where to find the agent's error.
 const LookAtJournal = "`journalctl -u teleport` says why"
 
-// backTo advises a rollback if there is a version to go back to and nothing refuses it, and says where to look. If the host keeps
-// the agent from starting, no version is the cause, and a rollback would give up the database of this one for nothing.
+// backTo advises a rollback if there is a version to go back to and nothing refuses it, and says where to look. If the host keeps the agent
+// from starting, no version is the cause, and a rollback would give up this version's database for nothing.
 func (h *facts) backTo() string {
 	if why := h.against(ofHost); why != "" {
 		return "put right what keeps it from starting, whatever its version: " + why
@@ -39,8 +39,8 @@ func (h *facts) backTo() string {
 	return LookAtJournal
 }
 
-// previous is the version that a rollback goes back to, if there is one, and why it would be refused, with what helps. Who
-// does not ask for what takes longer is not told of a refusal.
+// previous returns the version that a rollback goes back to, if there is one, and why it would be refused, with what helps. Without Deep,
+// previous does not look for a refusal.
 func (h *facts) previous() (previous version.Release, refused string) {
 	previous = PreviousToGoBackTo(h.Survey, h.c)
 	if previous.Version == "" || !h.Deep || h.Back == nil {
@@ -52,8 +52,8 @@ func (h *facts) previous() (previous version.Release, refused string) {
 	return previous, refused
 }
 
-// untried says what comes of the first start of a version that no agent has run here yet; empty for
-// a proven one, and for one with nothing to go back to.
+// untried says what follows the first start of a version that no agent has run here yet; empty for a proven version, and for a version with
+// nothing to go back to.
 func (h *facts) untried() string {
 	if !h.c.Status.Unproven {
 		return ""
@@ -80,8 +80,8 @@ func (h *facts) masked() string {
 	return fmt.Sprintf("%s is masked%s: `%s`", h.Paths().AgentUnit(), at, systemd.Unmask(h.Paths().AgentUnit()))
 }
 
-// restart advises to restart an agent that runs another release than the linked one, if the
-// linked one may take over its database: a newer one may have changed that.
+// restart advises to restart an agent that runs another release than the linked one, if the linked one may take over its database: a newer
+// release may have changed the database.
 func (h *facts) restart(runs version.Release) string {
 	linked := h.c.Active()
 	switch {
@@ -100,7 +100,7 @@ func (h *facts) restart(runs version.Release) string {
 	return h.adviseRestart("`systemctl restart teleport` starts the linked version")
 }
 
-// wayOut is a refusal without the words that the command which was refused changed nothing.
+// wayOut returns a refusal without the words that the refused command changed nothing.
 func wayOut(why error) string {
 	if e, ok := errors.AsType[*failure.Error](why); ok && e.Fix != "" {
 		return fmt.Sprintf("%v: %s", e.What, e.Fix)
@@ -108,8 +108,7 @@ func wayOut(why error) string {
 	return why.Error()
 }
 
-// command is what repairs the active version: a host on which updates are off is left alone
-// by the other one.
+// command returns the command that repairs the active version: `teleport-update update` leaves a host alone on which updates are off.
 func (h *facts) command() string {
 	if h.c.Spec.Enabled {
 		return "`teleport-update update`"

@@ -23,7 +23,7 @@ const (
 	BelowMinimum      Type = "below_minimum"
 )
 
-// agentFaults are about what runs, and what the next start would run.
+// agentFaults are about the program that runs, and the program that the next start would run.
 func agentFaults() []Check {
 	return []Check{
 		{AgentUnstable, Fault, Unstable, "agent", "the agent crashes again and again after its version was proven", settled | active,
@@ -59,7 +59,7 @@ func agentUnstable(h *facts, f *finder) error {
 	return nil
 }
 
-// crashing reports whether another check tells of the agent.
+// crashing reports whether another check reports the agent.
 func (h *facts) crashing() bool {
 	u := h.Ticks().Unstable
 	return u != nil && u.Release == h.c.Active()
@@ -68,8 +68,8 @@ func (h *facts) crashing() bool {
 // RestartsOfALoop is how many restarts make a loop: one or two are a network that came late.
 const RestartsOfALoop = 3
 
-// loopsUncounted reports whether the agent is between two crashes for all one knows, on a host on which no run of the
-// timer tells a loop from restarts of another month.
+// loopsUncounted reports whether the agent may be between two crashes, on a host on which no run of the timer tells a loop from restarts of
+// another month.
 func (h *facts) loopsUncounted() bool {
 	a := h.agent
 	if a.NRestarts < RestartsOfALoop || a.Since.IsZero() || h.Now().Sub(a.Since) >= time.Minute {
@@ -107,8 +107,8 @@ func agentDown(h *facts, f *finder) error {
 	return nil
 }
 
-// downInBetween is agentDown where an updater was cut off, as after a version was undone whose version of before does not come up.
-// wanted says whether somebody wants the agent to run, cause what is in between.
+// downInBetween is agentDown after an updater was cut off, as when a version was undone and the version before does not come up. wanted
+// says whether somebody wants the agent to run, cause what the updater left.
 func (h *facts) downInBetween(f *finder, wanted bool, cause string) {
 	a := h.agent
 	how := fmt.Sprintf("(%s, %s)", orUnknown(a.ActiveState), orUnknown(a.SubState))
@@ -196,7 +196,7 @@ func unitOverruled(h *facts, f *finder) error {
 	case a.State == state.AgentUnknown:
 		return nil // there is no systemd
 	case a.LoadState == "masked":
-		if a.Serves() { // else another check tells of a person's wish
+		if a.Serves() { // else another check reports a person's wish
 			f.found(nil, "the agent runs, and its next start would fail: "+h.masked())
 		}
 		return nil
@@ -220,7 +220,7 @@ func unitOverruled(h *facts, f *finder) error {
 	return err
 }
 
-// outranked says of a unit that systemd has loaded which file it takes instead once it reads the units again.
+// outranked names the file that systemd takes instead of a unit's file once it reads the units again.
 func outranked(u systemd.Unit, by string, masks bool) string {
 	from := "the next boot"
 	if strings.HasPrefix(by, "/run/") {

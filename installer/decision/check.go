@@ -1,5 +1,5 @@
-// Package decision says what follows from a survey of the host. Its list of checks is what
-// status, verify and the summary print, and what commands ask before their first change.
+// Package decision says what follows from a survey of the host. Status, verify and the summary print the results of its checks, and
+// commands ask the checks before their first change.
 //
 // It changes nothing, and looks at nothing but the survey and the question.
 package decision
@@ -39,7 +39,7 @@ type Severity string
 
 const (
 	Fault   Severity = "fault"   // somebody has to look
-	Blind   Severity = "unknown" // it could not be looked at
+	Blind   Severity = "unknown" // the look failed
 	Busy    Severity = "busy"    // something is going on, or is waited for
 	Setting Severity = "setting" // a person wants it so
 	Note    Severity = "note"    // it is worth a line
@@ -48,32 +48,32 @@ const (
 // Type says what a condition is about.
 type Type string
 
-// NotLookedAt is the type of what a check could not look at.
+// NotLookedAt is the type of a condition for a look that failed.
 const NotLookedAt Type = "unknown"
 
-// Condition is one thing that is so about the host, and since when.
+// Condition is a finding about the host, and since when it holds.
 type Condition struct {
 	Type     Type       `json:"type"`
 	Severity Severity   `json:"severity"`
 	Since    *time.Time `json:"since"` // null if nobody wrote it down
 	Message  string     `json:"message"`
 
-	Subject string `json:"-"` // what verify calls it
+	Subject string `json:"-"` // for verify
 }
 
 // Check is one row of the list.
 type Check struct {
 	Type     Type
 	Severity Severity
-	State    State  // that it makes; Idle for one that makes none
-	Subject  string // what it is about, in a word or two, as verify has it
-	Means    string // as the docs have it
+	State    State  // of the host, if the check finds something; Idle if that changes no state
+	Subject  string // of the check, in a word or two, for verify
+	Means    string // for the docs
 
 	asked when
 	find  func(*facts, *finder) error
 }
 
-// when is what has to hold for a check to be asked.
+// when is the set of conditions under which a check is asked.
 type when int
 
 const (
@@ -87,23 +87,23 @@ const (
 	quiet                     // no updater is at work on a transaction: one that was cut off may be open
 )
 
-// rulesOut reports whether what holds says that a check which it does not have asked would find nothing: it is
-// about an active version, or about updates that are on, and there are none.
+// rulesOut reports whether a check that is not asked would find nothing: it is about an active version, or about updates that are on, and
+// updates.yaml says otherwise.
 func (c Check) rulesOut(holds when) bool {
 	return holds&readable != 0 && c.asked&^holds&(active|enabled|follows) != 0
 }
 
-// TakesLong reports whether a check is asked in whole only if a person asks, and whether a part of it is asked always.
+// TakesLong reports whether the whole check is asked only if a person asks, and whether a part of it is asked always.
 func (c Check) TakesLong() (long, part bool) { return c.asked&(deep|partly) != 0, c.asked&partly != 0 }
 
-// Question is what is asked of a survey, and what find says.
+// Question is the question to a survey, with the answer of find.
 type Question struct {
-	Deep bool // also what takes longer
+	Deep bool // also slow looks
 
 	Desired   version.Release // that find wants; zero if that is not known, or it names none
 	CheckedAt *time.Time      // when find said so; nil: never
 	Answered  bool            // find answered just now
-	AskError  string          // why it did not
+	AskError  string          // why it did not answer
 	Group     string
 	NoGroup   bool       // find does not know the group
 	Jitter    *time.Time // a run waits until then
@@ -111,44 +111,41 @@ type Question struct {
 	FollowsAnother string // the host follows another cluster than its agent's, and what to do
 
 	VersionsLeft string        // versions that cannot be removed, and why
-	Exposed      []string      // templates that others than root could change
-	Unexamined   error         // why it cannot be told of another one
-	Policy       Policy        // what the host's owner says of the active version
+	Exposed      []string      // templates that users other than root could change
+	Unexamined   error         // why another template could not be examined
+	Policy       Policy        // the owner's policy on the active version
 	Shared       *state.Shared // hosts on one data folder; nil if this host alone has it
 	// Closed says which programs other users cannot run; it is asked if Deep.
 	Closed func(context.Context) (string, error)
-	// Refuses says what would refuse any change of the version; it is asked if Deep.
+	// Refuses returns the reason to refuse any change of the version; it is asked if Deep.
 	Refuses func(context.Context) (why, err error)
-	// Back says why `teleport-update rollback` would be refused; it is asked if Deep.
+	// Back returns why `teleport-update rollback` would be refused; it is asked if Deep.
 	Back func(context.Context) error
 }
 
-// Policy is what the policy of the host's owner says of the active version.
+// Policy is the result of the owner's policy for the active version.
 type Policy struct {
 	Broken  error    // it cannot be relied on
-	Gone    []string // rules that it had, and has not any more
-	Refused string   // a rule against the active version, which stays nevertheless; empty: none
-	// Target is why the policy refuses, as it is now, the release that it refused when that was
-	// recorded; empty if it does not any more, or nothing is recorded.
+	Gone    []string // rules that it had, and no longer has
+	Refused string   // a rule against the active version, which stays nevertheless; may be empty
+	// Target is why the current policy refuses the release that is recorded as refused; empty if it does not any more, or if nothing is
+	// recorded.
 	Target string
-	// Back is why the policy refuses that the timer goes back from the active version, which
-	// crashes again and again; empty if it does not.
+	// Back is why the policy refuses the timer's rollback from the active version, which crashes again and again; empty if it does not.
 	Back string
-	// Unsigned is why the active version would be refused if signatures were required; empty
-	// if it would not, or nobody looks at signatures.
+	// Unsigned is why the active version would be refused if signatures were required; empty if it would not, or if signatures are off.
 	Unsigned string
 }
 
-// Verdict is what follows.
+// Verdict is the result of all checks.
 type Verdict struct {
 	State       State
 	Explanation string
 	Conditions  []Condition // the gravest first, never nil
-	Asked       []string    // subjects of faults that were looked for
-	// NotKnown are checks that were not asked, or not in whole, or could not look, and found nothing: what they
-	// are about may hold nevertheless.
+	Asked       []string    // subjects of checks for faults
+	// NotKnown are checks that found nothing, and that were not asked, or not in whole, or whose look failed: they might find something.
 	NotKnown []Type
-	// NotSeen is what could not be looked at, with a line for each subject; Conditions have each reason once.
+	// NotSeen has a line for each subject whose look failed; Conditions have each reason once.
 	NotSeen []Condition
 }
 
@@ -162,7 +159,7 @@ type facts struct {
 	blind error // why the agent could not be looked at
 }
 
-// finder collects what checks find.
+// finder collects the findings of checks.
 type finder struct {
 	check   Check
 	all     []Condition
@@ -178,7 +175,7 @@ func (f *finder) has(types ...Type) bool {
 	return slices.ContainsFunc(f.all, func(c Condition) bool { return slices.Contains(types, c.Type) })
 }
 
-// blind notes what could not be looked at: each reason once as a condition, and each subject.
+// blind notes a look that failed: each reason once as a condition, and each subject.
 func (f *finder) blind(subject string, why error) {
 	c := Condition{Type: NotLookedAt, Severity: Blind, Message: subject + " could not be looked at: " + why.Error(), Subject: subject}
 	sameReason := func(other Condition) bool { return other.Message[len(other.Subject):] == c.Message[len(subject):] }

@@ -9,7 +9,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Returned says why a version is not switched to that the host has just come back from.
+// Returned says why the host does not switch again to a version that it has just come back from.
 func Returned(r version.Release, again time.Time) string {
 	return fmt.Sprintf("this host went to version %s and back within an hour, and the cluster wants %[1]s again: its servers may disagree, "+
 		"as while they are upgraded; the timer switches at %s, `teleport-update update` switches now", r.Short(), again.Format(time.RFC3339))

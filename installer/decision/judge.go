@@ -7,11 +7,11 @@ import (
 	"teleport-update/installer/survey"
 )
 
-// Checks are all there are, the gravest first: the state of the host is that of the first
-// condition that makes one. Faults come first, and what a person has set hides none.
+// Checks are all checks, the gravest first: the first condition with a state makes the state of the host. Faults come first, and no setting
+// of a person hides a fault.
 //
-// A check is one row in the file of its section, with the function that looks: name, severity, state, subject, meaning. What status,
-// verify, metrics and docs/status.md say of it follows from the row.
+// A check is one row in the file of its section: name, severity, state, subject, meaning, and the function that looks. Status, verify,
+// metrics and docs/status.md follow from the row.
 var Checks = slices.Concat(records(), agentFaults(), runFaults(), risks(), waits(), notes())
 
 // Judge asks all checks that apply.
@@ -50,7 +50,7 @@ func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
 	return v
 }
 
-// situation looks at what decides which checks apply.
+// situation returns the conditions that decide which checks apply.
 func (h *facts) situation() (holds when) {
 	holds = partly
 	var err error
@@ -80,7 +80,7 @@ func (h *facts) situation() (holds when) {
 	return holds
 }
 
-// SumUp puts the gravest condition first, and makes the state of it.
+// SumUp puts the gravest condition first, and derives the state from it.
 func SumUp(all []Condition) Verdict {
 	sorted := append([]Condition{}, all...) // never nil: JSON readers loop over it
 	slices.SortStableFunc(sorted, func(a, b Condition) int { return gravity(a.Type) - gravity(b.Type) })
@@ -101,7 +101,7 @@ func gravity(t Type) int {
 	return slices.IndexFunc(Checks, func(c Check) bool { return c.Type == t })
 }
 
-// Of reports whether the state is by a condition of one of these types.
+// Of reports whether a condition of one of these types makes the state.
 func (v Verdict) Of(types ...Type) bool {
 	return slices.ContainsFunc(v.Conditions, func(c Condition) bool { return slices.Contains(types, c.Type) })
 }

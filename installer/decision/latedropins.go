@@ -8,8 +8,8 @@ import (
 	"teleport-update/installer/survey"
 )
 
-// describeLate names drop-ins that systemd does not find at boot, and for each the command that puts it into a folder that is
-// there: dir, unless its own folder can become one. A command for a whole folder is given once: it would fail a second time.
+// describeLate names drop-ins that systemd does not find at boot, and for each a command that puts it into a folder that is there at boot:
+// dir, unless its own folder can become one. A command for a whole folder is given once: it would fail a second time.
 func describeLate(dropIns []survey.LateDropIn, dir string) (all []string) {
 	for _, d := range dropIns {
 		if text := lateDropIn(d, dir); !slices.Contains(all, text) {
@@ -31,7 +31,7 @@ func lateDropIn(d survey.LateDropIn, dir string) string {
 		return fmt.Sprintf("%[1]s leads to %[2]s, which is not there yet when systemd reads its units at boot: %[3]s. "+
 			"`cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s && systemctl daemon-reload` replaces the link by a copy of its content",
 			d.File, d.Target, follows)
-	case d.Leads != "": // its files may be links in their turn, to what is mounted late or relative to where they are
+	case d.Leads != "": // its files may be links too, into a late mount, or relative
 		return fmt.Sprintf("%[1]s leads to %[2]s, which is not there yet when systemd reads its units at boot: %[3]s. "+
 			"`cp -rLT %[1]s %[1]s.new && rm %[1]s && mv -T %[1]s.new %[1]s && systemctl daemon-reload` replaces the link by a folder with "+
 			"copies of its content", folder, d.Leads, without)

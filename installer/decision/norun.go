@@ -9,8 +9,7 @@ import (
 	"teleport-update/systemd"
 )
 
-// overdue is by how much a run may be late: the timer spreads its runs, and a busy host is
-// slow.
+// overdue is how late a run may be: the timer spreads its runs, and a busy host is slow.
 const overdue = 15 * time.Minute
 
 func noRuns(h *facts, f *finder) error {
@@ -61,17 +60,17 @@ func noRuns(h *facts, f *finder) error {
 	return nil
 }
 
-// beginsWithin is for clocks that are set meanwhile: systemd makes the job of a run before it tells that the timer started one.
+// beginsWithin is for clocks that are set meanwhile: systemd makes the job of a run before it says that the timer started one.
 const beginsWithin = 5 * time.Second
 
-// notBegun reports whether the timer started a run that did not begin, which leaves no trace in a service that ended well before: a
-// unit that it needs failed to start. One that its conditions skipped is told by them.
+// notBegun reports whether the timer started a run that did not begin: a unit that it needs failed to start. That leaves no trace in a
+// service that ended well before. If the run's conditions skipped it, they say so.
 func notBegun(timer, run systemd.Unit, since time.Time) bool {
 	at := timer.Triggered
 	return at.After(since) && at.After(run.StartedAt) && !run.Skipped.After(at)
 }
 
-// whyNotBegun is the unit that is to blame, for a person who asks, or where to look.
+// whyNotBegun names the unit that is the cause, for a person who asks, or else where to look.
 func whyNotBegun(h *facts, run systemd.Unit) (see string, err error) {
 	var lack *systemd.Lack
 	if h.Deep {
@@ -83,11 +82,11 @@ func whyNotBegun(h *facts, run systemd.Unit) (see string, err error) {
 	return fmt.Sprintf("see `systemctl status %s` and `journalctl -u %[1]s`", run.Name), err
 }
 
-// longestRun is the limit that the unit of a run has for it: TimeoutStartSec=.
+// longestRun is the limit of a run in its unit: TimeoutStartSec=.
 const longestRun = 3 * time.Hour
 
-// patienceWith is how long a run that is well may be in its state. A drop-in may have given it more time; without
-// a limit it has that of the unit.
+// patienceWith returns how long a run that is well may be in its state. A drop-in may have given it more time; if it has no limit,
+// longestRun counts.
 func patienceWith(run systemd.Unit) time.Duration {
 	if !slices.Contains([]string{"start", "running", "auto-restart"}, run.SubState) {
 		return overdue // a command before it or after it, or its stop
@@ -98,7 +97,7 @@ func patienceWith(run systemd.Unit) time.Duration {
 	return max(longestRun, run.StartTimeout) + overdue
 }
 
-// ending is the command that ends a run. A stop that hangs would be waited for.
+// ending returns the command that ends a run. A command that stops a hanging stop would wait.
 func ending(run systemd.Unit) string {
 	if run.ActiveState == "deactivating" {
 		return "systemctl kill --signal=KILL " + run.Name
@@ -106,12 +105,12 @@ func ending(run systemd.Unit) string {
 	return "systemctl stop " + run.Name
 }
 
-// tracedWithin is by how much a run may begin after its own trace, which is in whole seconds, and end before the trace is looked
-// for, on a host whose clock is adjusted meanwhile.
+// tracedWithin is how much later than its trace a run may seem to begin, and how long before the look at the trace it may seem to end: the
+// trace is in whole seconds, and the clock may be adjusted meanwhile.
 const tracedWithin = 10 * time.Second
 
-// didNothing reports whether the last run ended well and left no trace, as under a drop-in whose command comes to its end without
-// an update. A run of ours leaves a trace even if it does not begin, because another updater is at work or updates are off.
+// didNothing reports whether the last run ended well and left no trace, as under a drop-in whose command ends without an update. Our run
+// leaves a trace even if it does not begin, because another updater is at work or updates are off.
 func didNothing(h *facts, o survey.Own) bool {
 	run, ticks := o.Run, h.Ticks()
 	if h.Paths().Ticks() == "" || ticks.BootID == "" {
@@ -119,7 +118,7 @@ func didNothing(h *facts, o survey.Own) bool {
 	}
 	begun := run.StartedAt
 	if len(run.Later) > 0 && o.Timer.Triggered.Before(begun) {
-		begun = o.Timer.Triggered // systemd tells the start of the last command only
+		begun = o.Timer.Triggered // systemd records the start of the last command only
 	}
 	endedWell := run.Exit == systemd.ExitStatus{Code: systemd.Exited}
 	if !endedWell || begun.IsZero() || run.ExitedAt.Before(begun) { // the clock was set while it ran

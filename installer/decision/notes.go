@@ -47,7 +47,7 @@ func notes() []Check {
 	}
 }
 
-// NamesNoVersion is said of an answer of find without a version.
+// NamesNoVersion describes an answer of find without a version.
 const NamesNoVersion = "the cluster names no version for this host"
 
 func targetNone(h *facts, f *finder) error {
@@ -64,7 +64,7 @@ func groupUnknown(h *facts, f *finder) error {
 	return nil
 }
 
-// UnknownGroup says what it means that find does not know a group.
+// UnknownGroup says what follows if find does not know a group.
 func UnknownGroup(name string) string {
 	return fmt.Sprintf("the cluster has no group %q; this host is treated as ungrouped: `teleport-update enable --group NAME` "+
 		"corrects the name, or somebody adds the group on the server", name)
@@ -78,7 +78,7 @@ func settingsUnknown(h *facts, f *finder) error {
 	return nil
 }
 
-// changeRefused says before there is a change what would be said then. A fault says more, and comes first.
+// changeRefused reports before a change that the change would be refused. A fault says more, and comes first.
 func changeRefused(h *facts, f *finder) error {
 	if h.Refuses == nil || h.blind != nil || slices.ContainsFunc(f.all, func(c Condition) bool { return c.Severity != Note }) {
 		return nil
@@ -106,10 +106,10 @@ func agentNotEnabled(h *facts, f *finder) error {
 	return nil
 }
 
-// companionsOld tells of services that the updater never restarts: they may hold what their users need.
+// companionsOld reports services that the updater never restarts: their users may need what they hold.
 func companionsOld(h *facts, f *finder) error {
 	companions, err := h.Companions()
-	agents, _ := h.OtherAgents() // a row of their own says not to restart them, or why nobody can tell
+	agents, _ := h.OtherAgents() // another check says not to restart them, or why it cannot tell
 	var old, units []string
 	for _, c := range companions {
 		if slices.ContainsFunc(agents, func(o survey.OtherAgent) bool { return o.Unit == c.Unit }) {
@@ -134,16 +134,16 @@ func companionsOld(h *facts, f *finder) error {
 	return err
 }
 
-// clusterServers tells of what enable asks about at first only: a host may become a server later.
+// clusterServers repeats a check of the first enable: a host may become a server later.
 func clusterServers(h *facts, f *finder) error {
 	servers, err := h.Servers()
 	if err == nil && servers != "" {
 		f.found(nil, ServersUnsaved+" ("+servers+"): back them up by other means before each change of version")
 	}
-	return nil // what cannot be read keeps the agent from its next start, too, and other checks tell of that
+	return nil // a file that cannot be read also keeps the agent from starting, and other checks report it
 }
 
-// ServersUnsaved is said of a host that runs servers of the cluster itself.
+// ServersUnsaved describes a host that runs servers of the cluster itself.
 const ServersUnsaved = "this host runs servers of the cluster itself, whose data are in no backup of the updater"
 
 func packageLeft(h *facts, f *finder) error {

@@ -16,7 +16,7 @@ const (
 	PolicyBroken       Type = "policy_broken"
 )
 
-// records are about what all other checks rely on.
+// records are about the records that all other checks rely on.
 func records() []Check {
 	return []Check{
 		{RecordsBroken, Fault, NeedsAttention, "records", "the updater's records cannot be read or relied on, or do not fit " +
@@ -63,7 +63,7 @@ func recordsBroken(h *facts, f *finder) error {
 	return err
 }
 
-// sharedFor is how long it counts that two hosts asked in turn: several runs of a timer that is slow.
+// sharedFor is how long a report of two hosts that ask in turn counts: several runs of a slow timer.
 const sharedFor = 24 * time.Hour
 
 // misfit says what to do about records that do not fit the host.
@@ -82,7 +82,7 @@ func transactionRunning(h *facts, f *finder) error {
 	if t, err := h.Transaction(); err == nil && t != nil && t.Running {
 		f.found(&t.Started, t.Working)
 	}
-	return nil // what cannot be read is a broken record
+	return nil // an error is a broken record
 }
 
 func transactionOpen(h *facts, f *finder) error {

@@ -12,7 +12,7 @@ const (
 	OtherAgents     Type = "other_agents"
 )
 
-// risks are faults that harm nobody before somebody acts, and what could not be looked at.
+// risks are faults that harm nobody before somebody acts, and looks that failed.
 func risks() []Check {
 	return []Check{
 		{EnableFailed, Fault, NeedsAttention, "enable", "the first `enable` failed, and nothing tries it again by itself", settled | readable,
@@ -92,7 +92,7 @@ func programsClosed(h *facts, f *finder) error {
 	return err
 }
 
-// otherAgents tells of agents whose version changes with the links, and of whose databases no backup is taken.
+// otherAgents reports agents whose version changes with the links, and whose databases have no backup.
 func otherAgents(h *facts, f *finder) error {
 	others, err := h.OtherAgents()
 	for _, o := range others {

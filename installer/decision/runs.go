@@ -51,7 +51,7 @@ func runFaults() []Check {
 // unitsLate looks at mounts, which a run of the timer does not: only people and other programs change them.
 func unitsLate(h *facts, f *finder) error {
 	if h.blind == nil && h.agent.State == state.AgentUnknown {
-		return nil // the mounts of an image build say nothing of the host that boots it
+		return nil // the mounts of an image build say nothing about the host that boots it
 	}
 	late, err := h.Late()
 	for _, l := range late {
@@ -68,8 +68,7 @@ func unitsLate(h *facts, f *finder) error {
 	return err
 }
 
-// recoveryBroken looks at the recovery as systemd has it, and if a person asks, runs its
-// program.
+// recoveryBroken looks at the recovery's unit in systemd, and if a person asks, runs its program.
 func recoveryBroken(h *facts, f *finder) error {
 	const counts = "a power cut in the middle of an update may leave no agent"
 	o, err := h.Own(h)
@@ -95,7 +94,7 @@ func recoveryBroken(h *facts, f *finder) error {
 	if !h.Deep {
 		return nil
 	}
-	// A file that is missing or changed is told by the row of the updater's units, with what puts it back first.
+	// The check of the updater's units reports a file that is missing or changed, with the command that puts it back first.
 	if len(o.Problems) == 0 && h.Unread(o.Recovery) {
 		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk, so it cannot be told what the next boot starts: "+
 			"`systemctl daemon-reload` has it read the files", o.Recovery.Name))
@@ -128,7 +127,7 @@ func updaterBroken(h *facts, f *finder) error {
 		f.found(nil, p)
 	}
 	if u := o.Run; err == nil && !o.Others && len(u.Command) > 0 && !u.Runs("update") && !u.RunsByShell("teleport-update update") {
-		// Its words may hold a password. A shell's command that updates nothing leaves no trace of a run.
+		// Its words may hold a password. A shell command that updates nothing leaves no trace of a run.
 		f.found(nil, fmt.Sprintf("%s starts %s, which updates nothing: look at %s", u.Name, u.Command[0],
 			strings.Join(u.OthersDropIns(), ", ")))
 	}
@@ -150,8 +149,8 @@ func updaterBroken(h *facts, f *finder) error {
 	return err
 }
 
-// timer says why no run starts by itself: off is a person's wish, stopped a fault. Both are
-// empty if runs start, if systemd does not run, and if that is not known.
+// timer says why no run starts by itself: off is a person's wish, stopped a fault. Both are empty if runs start, if systemd does not run,
+// or if that is not known.
 func (h *facts) timer() (off, stopped string) {
 	o, err := h.Own(h)
 	if err != nil || o.Timer.LoadState == "" || o.Others {
@@ -201,8 +200,8 @@ func timerStopped(h *facts, f *finder) error {
 	return nil
 }
 
-// recorded reports whether the last run wrote down how it ended: then that is told, and not
-// what systemd saw of it. A run whose program was not started, or ended well, wrote nothing of what failed.
+// recorded reports whether the last run recorded how it ended: then status prints that record, and not systemd's. A run whose program was
+// not started, or ended well, has recorded nothing about a failure.
 func recorded(run systemd.Unit, t state.Ticks) bool {
 	_, notStarted := systemd.NotStarted(run.Exit.Status)
 	began := run.Exit.Code == systemd.Exited && run.Exit.Status != 0 && !notStarted

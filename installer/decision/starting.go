@@ -10,15 +10,13 @@ import (
 
 const AgentStarting Type = "agent_starting"
 
-// startPatience is for how long systemd may be at a start or a stop of the agent before that is a
-// fault: a host that boots has much to do.
+// startPatience is how long systemd may take for a start or a stop of the agent before that is a fault: a host that boots has much to do.
 const startPatience = 5 * time.Minute
 
 // agentStarting is about an agent that does not serve, and may do so soon.
 func agentStarting(h *facts, f *finder) error { return h.stepOf(f, false) }
 
-// stepOf tells of an agent that counts as running, by its unit, and does not serve: that it takes too
-// long, or does not yet.
+// stepOf reports an agent that counts as running, by its unit, and does not serve: it takes too long, or does not serve yet.
 func (h *facts) stepOf(f *finder, tooLong bool) error {
 	a, step := h.agent, h.agent.Step()
 	if h.blind != nil || h.crashing() || step == survey.Serving {

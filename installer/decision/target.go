@@ -6,9 +6,8 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Refusal is why a recorded release is refused now; empty if it is not any more. What the
-// policy refused is asked of the policy as it is now, and not of the record: its owner may have
-// followed the advice.
+// Refusal returns why a recorded release is refused now; empty if it is not any more. If the policy refused it, the current policy decides,
+// and not the record: the owner may have followed the advice.
 func (p Policy) Refusal(recorded *state.Refused) string {
 	switch {
 	case recorded == nil:
@@ -19,7 +18,7 @@ func (p Policy) Refusal(recorded *state.Refused) string {
 	return recorded.Reason
 }
 
-// Plural is the word for a number of things.
+// Plural returns the word for a number of things.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -27,8 +26,8 @@ func Plural(n int, one, many string) string {
 	return many
 }
 
-// PreviousToGoBackTo is the version that a rollback without a name goes back to; the zero
-// Release where there is none, it failed, or its folder is gone.
+// PreviousToGoBackTo returns the version that a rollback without a name goes back to; the zero Release if there is no such version, it
+// failed, or its folder is gone.
 func PreviousToGoBackTo(s *survey.Survey, c state.Config) version.Release {
 	previous := c.Previous()
 	if c.Status.Held != nil || c.PreviousFailed() != nil || previous.Version == "" || !s.Kept(previous) {

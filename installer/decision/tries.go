@@ -11,26 +11,25 @@ import (
 	"teleport-update/systemd"
 )
 
-// A try looks for what would make a start of the agent fail, or start something else. It says what it found;
-// empty if nothing speaks against the start.
+// A try looks for a reason that a start of the agent would fail, or start something else. It returns the reason; empty if nothing speaks
+// against the start.
 type try func(*facts) string
 
-// Each advice to start or restart the agent is printed only if its tries find nothing. What the first one finds
-// is printed instead.
+// Each advice to start or restart the agent is printed only if its tries find nothing. Else the first reason is printed instead.
 var (
-	// toStart is for a start by the unit as systemd has it.
+	// toStart is for a start by the unit that systemd has loaded.
 	toStart = []try{
 		noOtherAgent, versionRuns, notMasked, isLoaded, mayBeStarted, unitLeadsToVersion, nextStartWorks, needsAreThere, recordsFit,
 	}
-	// ofHost are those of them that find what keeps each version from starting.
+	// ofHost are the tries for causes that keep each version from starting.
 	ofHost = []try{notMasked, isLoaded, unitLeadsToVersion, nextStartWorks, needsAreThere, hasNoLimit}
-	// behindMask is for a start once the unit is unmasked: systemd knows nothing of a masked unit.
+	// behindMask is for a start once the unit is unmasked: systemd knows nothing about a masked unit.
 	behindMask = []try{noOtherAgent, versionRuns, linksLeadToVersion, isConfigured, recordsFit}
 	// onceConfigured is for a start once the agent has a configuration. Without one, conditions of the unit may not hold.
 	onceConfigured = []try{noOtherAgent, versionRuns, mayBeStarted, unitLeadsToVersion, recordsFit}
 )
 
-// against is what speaks against a start; empty if nothing does.
+// against returns the first reason against a start; empty if there is no reason.
 func (h *facts) against(tries []try) string {
 	for _, t := range tries {
 		if why := t(h); why != "" {
@@ -44,7 +43,7 @@ func (h *facts) against(tries []try) string {
 // something else; empty if nothing speaks against it.
 func (h *facts) keepsFromStarting() string { return h.against(toStart) }
 
-// advise is an advice to start the agent, or why that would do harm.
+// advise returns an advice to start the agent, or why that would do harm.
 func (h *facts) advise(start string) string {
 	if why := h.keepsFromStarting(); why != "" {
 		return "do not start it before this is put right: " + why
@@ -60,7 +59,7 @@ func (h *facts) adviseRestart(restart string) string {
 	return restart
 }
 
-// adviseAfter is an advice to do something first, and to start the agent then.
+// adviseAfter returns an advice to do something first, and then to start the agent.
 func (h *facts) adviseAfter(first string, tries []try, start string) string {
 	if why := h.against(tries); why != "" {
 		return first + ", and do not start it before this is put right: " + why
@@ -73,7 +72,7 @@ func noOtherAgent(h *facts) string {
 	if h.agent.State == state.AgentRunning {
 		return ""
 	}
-	others, _ := h.OtherAgents() // a condition of its own names what cannot be told
+	others, _ := h.OtherAgents() // another condition reports the error
 	if len(others) == 0 {
 		return ""
 	}
@@ -110,7 +109,7 @@ func isLoaded(h *facts) string {
 
 func hasNoLimit(h *facts) string { return LimitOf(h.agent.Unit) }
 
-// LimitOf names a limit of a unit that ends an agent of any version; empty if there is none.
+// LimitOf names a limit of a unit that ends an agent of any version; empty if there is no limit.
 func LimitOf(u systemd.Unit) string {
 	limits := u.Ties.Startup.EndsService
 	if len(limits) == 0 {
@@ -126,7 +125,7 @@ func mayBeStarted(h *facts) string {
 	return ""
 }
 
-// mayBeStopped looks at what a transaction refuses, too, before it stops the agent.
+// mayBeStopped looks for reasons against a stop of the agent. A transaction refuses a stop for the same reasons.
 func mayBeStopped(h *facts) string {
 	switch ties := h.agent.Ties; {
 	case ties.EndsHost != "":
@@ -177,14 +176,14 @@ func isConfigured(h *facts) string {
 	return found(nil, err)
 }
 
-// recordsFit does not speak against a start if the database could not be looked at: nothing is known of it then, which the check of
-// the records says.
+// recordsFit does not speak against a start if the database could not be looked at: then nothing is known about it, and the check of the
+// records reports that.
 func recordsFit(h *facts) string {
 	why, _ := h.Fits(h)
 	return found(why, nil)
 }
 
-// found is what keeps the agent from starting, or why that cannot be told.
+// found returns the reason that keeps the agent from starting, or why that cannot be told.
 func found(why, err error) string {
 	if err != nil {
 		return err.Error()
@@ -195,8 +194,8 @@ func found(why, err error) string {
 	return ""
 }
 
-// adviseRestartOf is an advice to restart other units than the agent's. A unit that would not start again is named
-// with the reason, and not to be restarted.
+// adviseRestartOf returns an advice to restart units other than the agent's. It names a unit that would not start again, with the reason,
+// and advises not to restart it.
 func (h *facts) adviseRestartOf(units []string, restart string) string {
 	var starts, stay []string
 	for _, unit := range units {

@@ -23,7 +23,7 @@ const (
 	TimerOff        Type = "timer_off"
 )
 
-// waits are what a person has set, and what is waited for.
+// waits are about settings of a person, and about events that the host waits for.
 func waits() []Check {
 	return []Check{
 		{UpdatesDisabled, Setting, Disabled, "updates", "updates are off: somebody disabled them, or nobody has enabled them", readable,
@@ -91,7 +91,7 @@ func versionBacksOff(h *facts, f *finder) error {
 	return nil
 }
 
-// runFailed is about a run whose error no other check tells of.
+// runFailed is about a run whose error no other check reports.
 func runFailed(h *facts, f *finder) error {
 	t := h.Ticks()
 	told := func(c Condition) bool {
@@ -124,7 +124,7 @@ func findUnreachable(h *facts, f *finder) error {
 func agentNotStarted(h *facts, f *finder) error {
 	a := h.agent
 	if h.blind != nil || a.State != state.AgentStopped || h.crashing() {
-		return nil // another check tells of that
+		return nil // another check reports that
 	}
 	since := nonZero(a.Since)
 	if a.LoadState == "masked" {
@@ -133,7 +133,7 @@ func agentNotStarted(h *facts, f *finder) error {
 		return nil
 	}
 	if a.UnitFileState == "enabled" {
-		return nil // another check tells of that
+		return nil // another check reports that
 	}
 	configured, err := h.Configured()
 	switch {
@@ -218,8 +218,7 @@ func timerOff(h *facts, f *finder) error {
 	return nil
 }
 
-// aim says why what find wants is not active, by the one type that it is: the empty one
-// where it is active.
+// aim returns the one type that says why the version that find wants is not active; empty if it is active.
 func (h *facts) aim() Type {
 	held, failed := h.c.Status.Held, h.c.Status.FailureOf(h.Desired)
 	known := h.Desired.Version != ""
