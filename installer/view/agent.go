@@ -10,14 +10,14 @@ import (
 	"teleport-update/installer/survey"
 )
 
-// AgentReport is the agent itself, as systemd and the kernel know it. All of it is null
-// where no systemd runs; where systemd does not answer, Error says so.
+// AgentReport describes the agent itself, as systemd and the kernel know it. All fields are null if no systemd runs; if systemd does not
+// answer, Error says so.
 type AgentReport struct {
 	ActiveState   *string    `json:"active_state"`
 	SubState      *string    `json:"sub_state"`
 	PID           *int       `json:"pid"`        // of the process that serves
-	Version       *string    `json:"version"`    // that this process executes, whatever is linked
-	Edition       *string    `json:"edition"`    // null where its tree is gone
+	Version       *string    `json:"version"`    // that this process executes, even if another is linked
+	Edition       *string    `json:"edition"`    // null if its tree is gone
 	Executable    *string    `json:"executable"` // as the kernel names it
 	Since         *time.Time `json:"since"`      // the unit is active, or in the state it is in
 	Restarts      *int       `json:"restarts"`   // by systemd, since somebody started the unit
@@ -25,7 +25,7 @@ type AgentReport struct {
 	Error         *string    `json:"error"`
 }
 
-// AgentOf reports on an agent, or why it could not be looked at.
+// AgentOf returns the report on an agent, or on the error of the look at it.
 func AgentOf(a survey.Agent, blind error) AgentReport {
 	if blind != nil {
 		return AgentReport{Error: new(blind.Error())}
@@ -47,7 +47,7 @@ func AgentOf(a survey.Agent, blind error) AgentReport {
 	return r
 }
 
-// enabledAtBoot is nil if the unit does not say.
+// enabledAtBoot returns nil if the unit does not say.
 func enabledAtBoot(unitFileState string) *bool {
 	switch unitFileState {
 	case "enabled", "disabled", "masked":
@@ -56,7 +56,7 @@ func enabledAtBoot(unitFileState string) *bool {
 	return nil
 }
 
-// Text is the agent in one line, for a person.
+// Text returns the agent in one line, for a person.
 func (r AgentReport) Text(now time.Time) string {
 	switch {
 	case r.ActiveState == nil && r.Error != nil:

@@ -7,8 +7,7 @@ import (
 	"teleport-update/installer/decision"
 )
 
-// Closing says, in a few sentences, what is now true of the host and what comes next:
-// with it a command ends that a person gave.
+// Closing returns the last sentences of a person's command: the state of the host, and what comes next.
 func (r Status) Closing() string {
 	if r.VersionInstalled == nil {
 		return "No version of Teleport is installed by the updater. `teleport-update enable` installs the one that the cluster wants."
@@ -44,12 +43,11 @@ func (r Status) has(types ...decision.Type) bool {
 	return slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return slices.Contains(types, c.Type) })
 }
 
-// agentInDoubt are conditions with which nobody can say that the agent runs the
-// version.
+// agentInDoubt are conditions under which it is unknown whether the agent runs the version.
 var agentInDoubt = []decision.Type{decision.RecordsBroken, decision.TransactionRunning, decision.TransactionOpen, decision.AgentUnstable,
 	decision.AgentDown, decision.AgentOtherVersion, decision.AgentNotStarted, decision.AgentStarting}
 
-// alwaysSaid are conditions that a person hears of after each command, though they are no faults.
+// alwaysSaid are conditions that each command prints at its end, though they are no faults.
 var alwaysSaid = []decision.Type{decision.AgentNotStarted, decision.AgentStarting, decision.TargetNone, decision.GroupUnknown,
 	decision.TimerOff}
 

@@ -12,8 +12,7 @@ import (
 	"teleport-update/installer/decision"
 )
 
-// OpenMetrics writes the report as metrics, in the text format of OpenMetrics 1.0. What
-// is not known has no sample.
+// OpenMetrics writes the report as metrics, in the text format of OpenMetrics 1.0. Unknown values have no sample.
 func (r Status) OpenMetrics(w io.Writer) error {
 	m := metrics{w: w}
 	// Gauges alone: so node_exporter reads the same text as a file.

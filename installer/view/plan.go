@@ -9,17 +9,17 @@ import (
 	"teleport-update/internal/space"
 )
 
-// Plan is what a command would do. Making it changes nothing. With an error, the
-// one that the command would end with, it holds what was known by then.
+// Plan describes what a command would do. Making a plan changes nothing. If the command would end with an error, the plan holds what was
+// known by then.
 type Plan struct {
 	Nothing  string   // why the version would not change
-	Repairs  []string // what is wrong with the version of now, and would be put right; or why it would not
+	Repairs  []string // damage of the active version that would be repaired; or why it would not
 	From     string
 	To       string
 	Download string // where from; empty when the version is on disk
 	Bytes    int64  // of the download; -1 when the server does not say
 	Need     int64  // bytes that must be free beside the versions
-	Free     int64  // bytes that are
+	Free     int64  // bytes that are free
 	Database string
 	Agent    string
 }

@@ -10,8 +10,7 @@ import (
 	"teleport-update/installer/policy"
 )
 
-// PolicyReport is what the policy of the host's owner says, and which versions on disk it
-// allows.
+// PolicyReport describes the policy of the host's owner, and which versions on disk it allows.
 type PolicyReport struct {
 	Folder     string              `json:"folder"`
 	File       bool                `json:"file"` // there is a policy.yaml
@@ -21,7 +20,7 @@ type PolicyReport struct {
 	Signatures policy.Mode         `json:"signatures"`
 	Keys       []PolicyKey         `json:"keys"`
 	Ignored    []string            `json:"ignored"`    // files in keys.d that are not NAME.pem
-	Remembered bool                `json:"remembered"` // if it is gone later, that is an error
+	Remembered bool                `json:"remembered"` // its later loss is an error
 	Versions   []PolicyVersion     `json:"versions"`
 }
 

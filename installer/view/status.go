@@ -1,6 +1,5 @@
-// Package view tells of the host: in the forms of status, in the summary that everybody may
-// read, as metrics, and in the sentences that a command ends with. It looks at nothing but
-// a survey and what was decided by it.
+// Package view presents the host: in the forms of status, in the summary that everybody may read, as metrics, and in the sentences that a
+// command ends with. It looks at nothing but a survey and the decisions about it.
 package view
 
 import (
@@ -13,12 +12,11 @@ import (
 	"teleport-update/installer/survey"
 )
 
-// StatusSchema is the form of Status. Fields, states and types of conditions are added
-// without another number; it changes where one goes, or means something else.
+// StatusSchema is the version of Status's form. Added fields, states and types of conditions do not change it; a removed one, or one with
+// another meaning, does.
 const StatusSchema = 1
 
-// Status is the answer of status. The first nine fields after the number of its form
-// are those of RFD 0169 (§Status); what is not known is null.
+// Status is the answer of status. After the number of its form come the nine fields of RFD 0169 (§Status); an unknown value is null.
 type Status struct {
 	SchemaVersion int `json:"schema_version"`
 
@@ -64,16 +62,16 @@ type Status struct {
 	Unstable   *state.Unstable      `json:"unstable"`
 
 	unread   bool            // updates.yaml cannot be read
-	notKnown []decision.Type // checks of which nobody knows whether they would find something
-	now      time.Time       // of the report, for times that are told from there
+	notKnown []decision.Type // checks that might find something, but did not look
+	now      time.Time       // of the report, to which other times are relative
 }
 
-// MarshalJSON has null for what only updates.yaml says, if it cannot be read.
+// MarshalJSON writes null for fields that only updates.yaml knows, if it cannot be read.
 func (r Status) MarshalJSON() ([]byte, error) {
-	type status Status // which has no such method
+	type status Status // without this method
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false) // the caller's encoder says that
+	enc.SetEscapeHTML(false) // the caller's encoder decides about that
 	var form any = status(r)
 	if r.unread {
 		form = struct {
@@ -107,21 +105,20 @@ type OpenState struct {
 	Error   *string   `json:"error"`
 }
 
-// UpdaterReport is the updater itself and the runs of its timer. Times are null where systemd
-// does not know them, or does not run.
+// UpdaterReport describes the updater itself and the runs of its timer. Times are null if systemd does not know them, or does not run.
 type UpdaterReport struct {
 	Version *string    `json:"version"`     // of the program that reports
 	LastRun *time.Time `json:"last_run_at"` // when the last run of the timer ended
 	NextRun *time.Time `json:"next_run_at"`
 }
 
-// ReleasesReport is where releases come from.
+// ReleasesReport names the sources of releases.
 type ReleasesReport struct {
 	Templates []string `json:"templates"` // without secrets; the first one is the primary, empty for the usual place
 	CAFile    *string  `json:"ca_file"`
 }
 
-// Desired is what find wants of this host, as far as that is known.
+// Desired is the version that find wants on this host, as far as that is known.
 type Desired struct {
 	Version, Edition string
 	CheckedAt        *time.Time
@@ -130,7 +127,7 @@ type Desired struct {
 	Proxy, Group     string
 }
 
-// Reported is what a report is made of.
+// Reported holds the material of a report.
 type Reported struct {
 	Survey  *survey.Survey
 	Verdict decision.Verdict
@@ -141,14 +138,14 @@ type Reported struct {
 	Redact func(string) string
 	Agent  AgentReport
 	Own    survey.Own
-	// JitterUntil is until when a run waits; nil: none does.
+	// JitterUntil is the time until which a run waits; nil: no run waits.
 	JitterUntil *time.Time
 }
 
-// Of reports on the host.
+// Of returns the report on the host.
 func Of(m Reported) Status {
 	s := m.Survey
-	c, unread := s.Config() // which is a condition
+	c, unread := s.Config() // the error is a condition
 	ticks, d := s.Ticks(), m.Desired
 	r := Status{
 		SchemaVersion: StatusSchema, now: s.Now(), unread: unread != nil, notKnown: m.Verdict.NotKnown,
@@ -170,7 +167,7 @@ func Of(m Reported) Status {
 	r.outcome(c.Status, m.Policy)
 	h, _ := s.History()
 	if r.LastSuccess = h.LastSuccess(); r.LastSuccess == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Result == state.Succeeded {
-		r.LastSuccess = r.UpdateTimeLast // of a transaction that no history has
+		r.LastSuccess = r.UpdateTimeLast // of a transaction that is missing in the history
 	}
 	if t, err := s.Transaction(); err == nil && t != nil {
 		r.OpenTransaction = openState(t)
@@ -184,8 +181,7 @@ func Of(m Reported) Status {
 	return r
 }
 
-// lastRun is when the last run of the timer ended: systemd may know of one that wrote
-// nothing down.
+// lastRun returns when the last run of the timer ended: systemd may know of a run that recorded nothing.
 func lastRun(own survey.Own, ticks state.Ticks) time.Time {
 	if own.Run.ExitedAt.After(ticks.Ended) {
 		return own.Run.ExitedAt.Truncate(time.Second)
@@ -193,7 +189,7 @@ func lastRun(own survey.Own, ticks state.Ticks) time.Time {
 	return ticks.Ended
 }
 
-// outcome is what became of earlier changes.
+// outcome fills in the results of earlier changes.
 func (r *Status) outcome(s state.Status, p decision.Policy) {
 	if u := s.LastUpdate; u != nil {
 		r.UpdateTimeLast, r.LastResult = &u.Time, Known(string(u.Result))
@@ -218,7 +214,7 @@ func openState(t *survey.Transaction) *OpenState {
 	return &o
 }
 
-// Known is nil for the zero value.
+// Known returns nil for the zero value.
 func Known[V comparable](v V) *V {
 	var zero V
 	if v == zero {

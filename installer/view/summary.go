@@ -7,8 +7,7 @@ import (
 	"teleport-update/installer/decision"
 )
 
-// Summary is what everybody on the host may read of status: no address, no path and no
-// text of an error is in it.
+// Summary is the part of status that everybody on the host may read: it has no address, no path and no text of an error.
 type Summary struct {
 	SchemaVersion    int              `json:"schema_version"`
 	WrittenAt        time.Time        `json:"written_at"`
@@ -31,7 +30,7 @@ type ShortCondition struct {
 	Since *time.Time    `json:"since"`
 }
 
-// Summary is the report for everybody, written at a time.
+// Summary returns the report for everybody, written at a time.
 func (r Status) Summary(now time.Time) Summary {
 	s := Summary{
 		SchemaVersion: StatusSchema, WrittenAt: now, State: r.State, VersionInstalled: r.VersionInstalled, VersionDesired: r.VersionDesired,
@@ -48,7 +47,7 @@ func (r Status) Summary(now time.Time) Summary {
 	return s
 }
 
-// Text is the file.
+// Text returns the content of the file.
 func (s Summary) Text() ([]byte, error) {
 	data, err := json.MarshalIndent(s, "", "  ")
 	return append(data, '\n'), err

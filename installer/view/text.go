@@ -90,8 +90,7 @@ func (r Status) updater() string {
 	return strings.Join(parts, ", ")
 }
 
-// lines writes a name and a value on each line, the values one below the other. A value
-// that is empty is left out.
+// lines writes a name and a value on each line, the values one below the other. It leaves out an empty value.
 func lines(w io.Writer, format string) func(name, value string) {
 	return func(name, value string) {
 		if value != "" {
@@ -100,7 +99,7 @@ func lines(w io.Writer, format string) func(name, value string) {
 	}
 }
 
-// at is a time, and how far off it is.
+// at returns a time, and how far off it is.
 func (r Status) at(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -108,7 +107,7 @@ func (r Status) at(t *time.Time) string {
 	return At(*t, r.now)
 }
 
-// At is a time as it is written down, and how far off that is from another.
+// At returns a time in the usual form, and how far it is from now.
 func At(t, now time.Time) string {
 	text := t.Format(time.RFC3339)
 	switch d := now.Sub(t).Round(time.Second); {
@@ -122,7 +121,7 @@ func At(t, now time.Time) string {
 	return text + " (now)"
 }
 
-// span is a duration in its largest unit.
+// span returns a duration in its largest unit.
 func span(d time.Duration) string {
 	for _, unit := range []struct {
 		name   string

@@ -14,14 +14,13 @@ import (
 type Finding struct {
 	Subject string        `json:"subject"`
 	OK      bool          `json:"ok"`
-	Blind   bool          `json:"unknown"` // it could not be looked at: no fault, and no success
-	Type    decision.Type `json:"type"`    // empty for what no check of status looks at, and for what is well
+	Blind   bool          `json:"unknown"` // the look failed: no fault, and no success
+	Type    decision.Type `json:"type"`    // empty if no check of status looks at the subject, or nothing is wrong
 	Detail  string        `json:"detail"`
 }
 
-// Findings are the lines for all checks that were asked: one for each condition, one for each subject that
-// could not be looked at, and one for each subject of a fault with which nothing is wrong. fine says how a
-// subject is that is well.
+// Findings returns the lines for all checks that were asked: one for each condition, one for each subject whose look failed, and one for
+// each subject of a fault with which nothing is wrong. fine has the texts for the latter.
 func Findings(v decision.Verdict, fine map[string]string) (all []Finding) {
 	for _, c := range slices.Concat(v.Conditions, v.NotSeen) {
 		f := Finding{Subject: c.Subject, OK: c.Severity != decision.Fault && c.Severity != decision.Blind,
@@ -39,8 +38,7 @@ func Findings(v decision.Verdict, fine map[string]string) (all []Finding) {
 	return all
 }
 
-// WriteFindings prints what was found for a person, and returns how much of it is wrong, and
-// how much could not be looked at.
+// WriteFindings prints the findings for a person, and returns the number of problems, and of failed looks.
 func WriteFindings(w io.Writer, findings []Finding) (problems, blind int) {
 	for _, f := range findings {
 		mark := "ok  "
