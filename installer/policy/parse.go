@@ -16,7 +16,7 @@ import (
 	"teleport-update/versions"
 )
 
-// document is policy.yaml. A pointer tells a field that is missing from an empty one.
+// document is policy.yaml. A pointer distinguishes a missing field from an empty one.
 type document struct {
 	Minimum    *string            `yaml:"minimum"`
 	Withdrawn  []string           `yaml:"withdrawn"`
@@ -45,8 +45,7 @@ var (
 	errNoRule = errors.New("it has no rule; write one, or remove the file")
 )
 
-// Parse reads the text of a policy. What it says of signatures is nil if it says nothing;
-// the Policy has no keys yet.
+// Parse reads the text of a policy. signatures is nil if the text has no such field; the Policy has no keys yet.
 func Parse(data []byte) (p Policy, signatures *Mode, err error) {
 	data = plaintext.UTF8(data)
 	if len(bytes.Trim(data, " \t\r\n\x00")) == 0 {
@@ -88,8 +87,8 @@ func Parse(data []byte) (p Policy, signatures *Mode, err error) {
 	return p, signatures, err
 }
 
-// withoutValue returns an error if anything in the file is null or an empty list: the decoder takes the one for a field that is
-// missing, and a template that was filled in with nothing may have written either.
+// withoutValue returns an error if anything in the file is null or an empty list: the decoder takes null for a missing field, and a
+// template that was filled in with nothing may have written either.
 func withoutValue(data []byte) error {
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
@@ -164,5 +163,5 @@ func parseMode(text *string) (*Mode, error) {
 
 var parserTerms = regexp.MustCompile(`yaml: (unmarshal errors:\s*)?|\s*(in type|into) policy\.\w+|[!]{2}`)
 
-// plain says what is wrong, and in which line, without the terms of the parser.
+// plain returns the error and its line, without the terms of the parser.
 func plain(err error) error { return errors.New(parserTerms.ReplaceAllString(err.Error(), "")) }

@@ -1,13 +1,11 @@
-// Package policy has the rules by which the owner of a host says which versions of the agent
-// may run on it, whoever names them: a find server and a mirror are believed within these
-// rules, and no further.
+// Package policy has the rules by which the owner of a host limits the versions of the agent that may run on it: a find server and a mirror
+// are believed within these rules, and no further.
 //
 // # The file
 //
-// /etc/teleport-update/policy.yaml is root's alone to write, and read strictly: a field that is
-// not known, a value that is not of its kind, a field without a value, and a file without a
-// field are errors: a template that was filled in with nothing must not lift a rule. Each field
-// may be missing.
+// Only root may write /etc/teleport-update/policy.yaml. It is read strictly: an unknown field, a value of the wrong kind, a field without a
+// value, and a file without a field are errors, because a template that was filled in with nothing must not lift a rule. Each field may be
+// missing.
 //
 //	minimum: 17.2.0            # no version below it is switched to
 //	withdrawn: [17.3.1]        # nor one of these
@@ -15,10 +13,10 @@
 //	  17.1.4: 5f3a…            # accepted, whatever else is said here, and no other of 17.1.4
 //	signatures: require        # or warn, or off
 //
-// Where signatures are required, releases is the only way for an unsigned tarball.
+// If signatures are required, only releases admits an unsigned tarball.
 //
 // Versions are ordered as semantic versions are, and compared without their build metadata.
-// Without the field signatures, they are required if there is a key, and else off.
+// Without the field signatures, signatures are required if there is a key, and else off.
 //
 // # Keys
 //
@@ -28,10 +26,9 @@
 //
 // # What is remembered
 //
-// That a policy and keys were there is remembered in updates.yaml. If one is missing later, or
-// cannot be read, that is an error which stops changes of the version, and nothing else: the
-// agent goes on, and an open transaction is closed as if there were no policy. The names of the
-// rules in the file are remembered, too: that one is gone is said, and stops nothing.
+// updates.yaml records that a policy and keys were there. If one is missing later, or cannot be read, that is an error which stops changes
+// of the version, and nothing else: the agent goes on, and an open transaction is closed as if there were no policy. updates.yaml also
+// records the names of the rules in the file: the loss of a rule is reported, and stops nothing.
 package policy
 
 import (
@@ -58,13 +55,13 @@ const (
 	maxKeys  = 64        // files
 )
 
-// Mode says what becomes of a release without a good signature.
+// Mode says how a release without a good signature is treated.
 type Mode string
 
 const (
 	Require Mode = "require" // it is refused
 	Warn    Mode = "warn"    // it is used, and the log and reports say that it would be refused
-	Off     Mode = "off"     // nobody looks
+	Off     Mode = "off"     // signatures are not looked at
 )
 
 // Policy are the rules of a host. The zero Policy allows everything.
@@ -80,20 +77,20 @@ type Policy struct {
 	off     bool     // policy.yaml says that signatures are off
 }
 
-// Seen is what updates.yaml remembers of a policy.
+// Seen is the record of a policy in updates.yaml.
 type Seen struct {
 	Policy bool     // there was a policy.yaml
 	Keys   bool     // there were keys, and signatures were looked at
-	Rules  []string // that policy.yaml had, by the names of their fields
+	Rules  []string // of policy.yaml, by the names of their fields
 }
 
-// Seen is what there is to remember of a policy.
+// Seen returns the record of a policy.
 func (p Policy) Seen() Seen {
 	return Seen{Policy: p.File, Keys: len(p.Keys) > 0 && p.Signatures != Off, Rules: p.rules()}
 }
 
-// rules names the fields of policy.yaml without which more versions would be allowed. Without
-// the field signatures, the keys decide, so it is none of them.
+// rules names the fields of policy.yaml without which more versions would be allowed. The field signatures is not among them: without it,
+// the keys decide.
 func (p Policy) rules() (names []string) {
 	if p.Minimum != "" {
 		names = append(names, string(BelowMinimum))
@@ -107,7 +104,7 @@ func (p Policy) rules() (names []string) {
 	return names
 }
 
-// Gone names the rules that were seen and that the policy does not have any more.
+// Gone names the rules that were seen and that the policy no longer has.
 func (p Policy) Gone(seen Seen) (names []string) {
 	has := p.rules()
 	for _, rule := range seen.Rules {
@@ -118,8 +115,8 @@ func (p Policy) Gone(seen Seen) (names []string) {
 	return names
 }
 
-// BrokenError is a policy that cannot be relied on: it is missing although it was there, or
-// cannot be read. It is not the absence of one.
+// BrokenError is a policy that cannot be relied on: it is missing although it was there, or cannot be read. A host without a policy is not
+// broken.
 type BrokenError struct{ Err error }
 
 func (e *BrokenError) Error() string {
@@ -127,8 +124,8 @@ func (e *BrokenError) Error() string {
 }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// Load reads the policy in a folder, /etc/teleport-update on a host. A *BrokenError says why
-// that cannot be done, or what is missing of what was seen before.
+// Load reads the policy in a folder, /etc/teleport-update on a host. A *BrokenError says why it cannot be read, or what is missing that was
+// seen before.
 func Load(dir string, seen Seen) (Policy, error) {
 	p, err := load(dir)
 	if err == nil {
@@ -140,9 +137,8 @@ func Load(dir string, seen Seen) (Policy, error) {
 	return p, nil
 }
 
-// Remains is what can still be read of a policy that cannot be relied on, where root goes on in
-// spite of that: all of it if only its loss is the matter, else its keys. Signatures are required
-// by the keys that are there.
+// Remains returns the readable part of a policy that cannot be relied on, if root goes on in spite of that: all of it if it is only
+// incomplete, else its keys. If there are keys, signatures are required.
 func Remains(dir string) Policy {
 	p, err := load(dir)
 	if err == nil {
@@ -197,7 +193,7 @@ func load(dir string) (p Policy, err error) {
 	return p, nil
 }
 
-// misnamed are the ignored files that somebody may take for keys: hidden ones are of programs.
+// misnamed returns the ignored files that somebody may take for keys: programs make hidden files.
 func (p Policy) misnamed() (names []string) {
 	for _, name := range p.Ignored {
 		if !strings.HasPrefix(name, ".") {
@@ -207,7 +203,7 @@ func (p Policy) misnamed() (names []string) {
 	return names
 }
 
-// missing says what was there before and is not any more.
+// missing returns an error if a policy or keys were there before and are gone.
 func (p Policy) missing(dir string, seen Seen) error {
 	const wayOut = "put it back or, if it is to be gone for good, `teleport-update policy --forget`"
 	if seen.Policy && !p.File {
@@ -219,8 +215,8 @@ func (p Policy) missing(dir string, seen Seen) error {
 	return nil
 }
 
-// loadKeys reads the keys of a folder, sorted by the names of their files, and names the files
-// that are ignored. Without the folder there are none.
+// loadKeys reads the keys of a folder, sorted by the names of their files, and names the files that are ignored. Without the folder there
+// are no keys.
 func loadKeys(dir string) (keys []signature.Key, ignored []string, err error) {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -260,13 +256,13 @@ func loadKeys(dir string) (keys []signature.Key, ignored []string, err error) {
 	return keys, ignored, nil
 }
 
-// isKeyFile reports whether a name is NAME.pem: what editors and package managers leave, and
-// what an administrator puts out of use, has another ending or begins with a dot.
+// isKeyFile reports whether a name is NAME.pem: leftovers of editors and package managers, and keys that an administrator put out of use,
+// have another ending or begin with a dot.
 func isKeyFile(name string) bool {
 	return strings.HasSuffix(name, ".pem") && !strings.HasPrefix(name, ".")
 }
 
-// digestsOf are the tarballs of a version that the owner listed.
+// digestsOf returns the tarballs of a version that the owner listed.
 func (p Policy) digestsOf(v string) (all []string) {
 	for listed, digests := range p.Releases {
 		if version.Compare(listed, v) == 0 { // several differ in their build metadata
@@ -279,7 +275,7 @@ func (p Policy) digestsOf(v string) (all []string) {
 // Any reports whether there is any rule.
 func (p Policy) Any() bool { return p.File || len(p.Keys) > 0 }
 
-// Digest is the same for the same rules and keys, and empty if there are none.
+// Digest returns the same text for the same rules and keys, and "" if there are none.
 func (p Policy) Digest() string {
 	if !p.Any() {
 		return ""

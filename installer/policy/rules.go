@@ -16,22 +16,22 @@ const (
 	IsWithdrawn   Rule = "withdrawn"
 	OtherDigest   Rule = "releases"
 	BadSignature  Rule = "signatures"
-	NotTheRelease Rule = "release" // what the tarball or its program says it is
+	NotTheRelease Rule = "release" // the tarball or its program names another release
 )
 
 // Refusal is a release that the policy does not allow.
 type Refusal struct {
 	Rule    Rule
 	Release version.Release
-	Text    string // what is wrong, what reason that may have, and what to do
-	SHA256  string // of the tarball, where the digest decided; else empty
+	Text    string // the problem, its possible reasons, and what to do
+	SHA256  string // of the tarball, if the digest decided; else empty
 }
 
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("the policy of this host (%s) refuses version %s: %s", r.Rule, r.Release.Short(), r.Text)
 }
 
-// Refuses reports whether an error is the policy's, and the digest by which it decided.
+// Refuses reports whether the policy made an error, and the digest by which it decided.
 func Refuses(err error) (by bool, digest string) {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return true, r.SHA256
@@ -40,7 +40,7 @@ func Refuses(err error) (by bool, digest string) {
 	return broken, ""
 }
 
-// Reason is the text of a refusal alone, or that of any other error.
+// Reason returns the text of a refusal alone, or the text of any other error.
 func Reason(err error) string {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Text
@@ -52,9 +52,8 @@ func refuse(rule Rule, r version.Release, format string, args ...any) *Refusal {
 	return &Refusal{Rule: rule, Release: r, Text: fmt.Sprintf(format, args...)}
 }
 
-// Floors returns a *Refusal unless the rules that need no signature allow a release: minimum,
-// withdrawn, releases. digest is the SHA-256 of its tarball, empty while nobody knows it: then
-// a version that the owner listed is allowed for now.
+// Floors returns a *Refusal unless the rules that need no signature allow a release: minimum, withdrawn, releases. digest is the SHA-256 of
+// its tarball, empty while it is unknown: then a version that the owner listed is allowed for now.
 func (p Policy) Floors(r version.Release, digest string) error {
 	listed, refusal := p.listing(r, digest)
 	switch {
@@ -80,9 +79,8 @@ func (p Policy) withdrawn(v string) bool {
 	return slices.ContainsFunc(p.Withdrawn, func(w string) bool { return version.Compare(w, v) == 0 })
 }
 
-// listing reports whether the owner listed this very tarball for the version, and refuses one
-// that is not on the list of its version, whatever is said of signatures. digest is empty while
-// nobody knows it, or if the version came from no tarball.
+// listing reports whether the owner listed this very tarball for the version, and refuses a tarball that is not on its version's list,
+// whatever the other rules say. digest is empty while it is unknown, or if the version came from no tarball.
 func (p Policy) listing(r version.Release, digest string) (listed bool, _ *Refusal) {
 	digests := p.digestsOf(r.Version)
 	if len(digests) > 0 && digest != "" && !slices.Contains(digests, digest) {

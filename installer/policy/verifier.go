@@ -15,16 +15,15 @@ import (
 // Verifier asks a policy about tarballs that are to be fetched.
 type Verifier struct {
 	Policy Policy
-	// NoFloors leaves out minimum and withdrawn, by root's word.
+	// NoFloors leaves out minimum and withdrawn, because root said so.
 	NoFloors bool
-	// Has is the digest of the tarball that the active version came from, where that version is
-	// fetched again: what runs already is allowed. Empty: it is another version.
+	// Has is the digest of the active version's tarball, if that version is fetched again: a version that runs already is allowed. Empty: it
+	// is another version.
 	Has string
 	Log *slog.Logger
 }
 
-// Admit is asked once a mirror has announced a tarball. The error is a *Refusal, or one of the
-// mirror.
+// Admit is called once a mirror has announced a tarball. The error is a *Refusal, or an error of the mirror.
 func (v *Verifier) Admit(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, error) {
 	if v.Has == "" || v.Has != t.SHA256 {
 		return v.admit(t, sibling)
@@ -54,7 +53,7 @@ func (v *Verifier) admit(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, e
 	return proof, v.tolerate(refusal)
 }
 
-// verify looks for the signature of a tarball. A refusal is for the mode to decide about.
+// verify looks for the signature of a tarball. The mode decides about a refusal.
 func (v *Verifier) verify(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, *Refusal, error) {
 	p := v.Policy
 	if p.Signatures == Off {
@@ -81,8 +80,8 @@ func (v *Verifier) verify(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, 
 	return fetch.Proof{By: key.Name, Signature: file}, nil, nil
 }
 
-// Confirm is asked when the tarball is here: a signature says nothing of the version and the
-// edition, so that the tarball's own word has to fit.
+// Confirm is called when the tarball is here: a signature does not cover the version and the edition, so the tarball's own label has to
+// fit.
 func (v *Verifier) Confirm(t fetch.Tarball, p fetch.Proof, says archive.Label) (fetch.Proof, error) {
 	if p.Signature == nil {
 		return p, nil
@@ -94,8 +93,7 @@ func (v *Verifier) Confirm(t fetch.Tarball, p fetch.Proof, says archive.Label) (
 	return fetch.Proof{}, v.tolerate(refusal)
 }
 
-// tolerate returns a refusal where signatures are required. Else the tarball is used, and the
-// log says what it lacks.
+// tolerate returns a refusal if signatures are required. Else the tarball is used, and the log says what it lacks.
 func (v *Verifier) tolerate(refusal *Refusal) error {
 	switch {
 	case refusal == nil:
@@ -108,8 +106,7 @@ func (v *Verifier) tolerate(refusal *Refusal) error {
 	return nil
 }
 
-// mislabelled says in what a tarball's own word differs from the release that it was asked
-// for, nil if it does not.
+// mislabelled says how a tarball's own label differs from the release that was asked for, nil if it does not.
 func mislabelled(r version.Release, says archive.Label) *Refusal {
 	const why = "; the mirror may have a file under a wrong name, or somebody offers an older or another release, " +
 		"well signed, under this name; compare the file with the vendor's"
@@ -129,9 +126,8 @@ func mislabelled(r version.Release, says archive.Label) *Refusal {
 	return nil
 }
 
-// Kept returns nil if a tree that is on disk may be run as far as its digest and its signature
-// go; a *Refusal means that its release has to be fetched again. The minimum and what was
-// withdrawn are asked apart.
+// Kept returns nil if a tree on disk may be run as far as its digest and its signature go; a *Refusal means that its release has to be
+// fetched again. Floors checks minimum and withdrawn.
 func (p Policy) Kept(t versions.Tree) error {
 	if t.Origin != "" {
 		return nil
@@ -177,8 +173,7 @@ func foreign(t fetch.Tarball, err error) *Refusal {
 		"and put the vendor's present key into keys.d", err)
 }
 
-// CheckEdition compares a program's own word for its edition with that of the release that was
-// asked for.
+// CheckEdition compares a program's own edition with the edition of the release that was asked for.
 func CheckEdition(r version.Release, says version.Edition) error {
 	if says != r.Edition {
 		return refuse(NotTheRelease, r, "its program says that it is of edition %s, and the cluster wants %s; "+

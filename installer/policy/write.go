@@ -50,7 +50,7 @@ func SetMinimum(dir, minimum string) error {
 	return durable.WriteFile(path, data, 0o644)
 }
 
-// withMinimum is the text of a policy with another minimum.
+// withMinimum returns the text of a policy with another minimum.
 func withMinimum(text []byte, minimum string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -120,8 +120,8 @@ func AddKeys(dir string, files []string) error {
 	return nil
 }
 
-// CleanUp removes what a SetMinimum or AddKeys left that was cut off. The caller must hold the lock that
-// keeps other commands of the updater out of the folder.
+// CleanUp removes leftovers of an interrupted SetMinimum or AddKeys. The caller must hold the lock that keeps other commands of the updater
+// out of the folder.
 func CleanUp(dir string) error {
 	return errors.Join(durable.CleanTempFiles(dir), durable.CleanTempFiles(filepath.Join(dir, keysName)))
 }
