@@ -1,6 +1,5 @@
-// Package image looks at a file system that is to become the image of many machines: for
-// secrets, which every copy of the image would have, and for what belongs to the one
-// machine that made it. It changes nothing, and follows no link out of the image.
+// Package image looks at a file system that is to become the image of many machines: for secrets, which every copy of the image would have,
+// and for files that belong to the one machine that made it. It changes nothing, and follows no link out of the image.
 package image
 
 import (
@@ -21,29 +20,28 @@ import (
 // maxFile is far more than a configuration or a unit has, in bytes.
 const maxFile = 16 << 20
 
-// Findings are what was found. All paths are those of a machine that is made of the image.
+// Findings are the results of a look. All paths are as on a machine that is made of the image.
 type Findings struct {
-	// Secrets are sentences, one for each secret: where it is and what to do.
+	// Secrets are sentences, one for each secret, with its place and what to do.
 	Secrets []string
 	// DataDirs are the folders where agents keep their state, the usual one first.
 	DataDirs []string
-	// KeyDirs are the other folders in which configurations have private keys kept: a bot's storage and outputs.
+	// KeyDirs are the other folders in which configurations keep private keys: a bot's storage and outputs.
 	KeyDirs []string
 }
 
-// botDir is where tbot keeps its state if its configuration names no other folder, as its package has it.
+// botDir is the folder of tbot's state if its configuration names no other folder, as in its package.
 const botDir = "/var/lib/tbot"
 
-// Look looks at the configuration of agents and bots, and at units, in the file system
-// below the folder root. What cannot be read is an error: it could hold a secret.
+// Look looks at the configuration of agents and bots, and at units, in the file system below the folder root. A file that cannot be read is
+// an error: it could hold a secret.
 func Look(root string) (Findings, error) {
 	l := &look{root: root, found: Findings{DataDirs: []string{layout.DataDir}, KeyDirs: []string{botDir}}}
 	err := errors.Join(l.units(), l.configurations())
 	return l.found, err
 }
 
-// Identities returns the files in the folders that hold an agent's database or a private
-// key. In an image that is sealed there are none.
+// Identities returns the files in the folders that hold an agent's database or a private key. A sealed image has no such files.
 func Identities(root string, dirs []string) (files []string, err error) {
 	l := &look{root: root}
 	for _, dir := range dirs {
@@ -71,7 +69,7 @@ func Identities(root string, dirs []string) (files []string, err error) {
 	return files, nil
 }
 
-// identifies looks at the beginning of a file alone: an agent's programs are large.
+// identifies reads only the beginning of a file: an agent's programs are large.
 func identifies(path string) (bool, error) {
 	f, _, err := regular.Open(path, 0)
 	if err != nil {
@@ -92,7 +90,7 @@ type look struct {
 	config []string // configuration that units name
 }
 
-// secret notes what was found once.
+// secret notes a finding, once.
 func (l *look) secret(format string, args ...any) {
 	if s := fmt.Sprintf(format, args...); !slices.Contains(l.found.Secrets, s) {
 		l.found.Secrets = append(l.found.Secrets, s)
@@ -124,7 +122,7 @@ func (l *look) file(path string) error {
 	return err
 }
 
-// read returns a file of the image; none is not an error.
+// read returns a file of the image; a missing file is not an error.
 func (l *look) read(path string) ([]byte, error) {
 	at, err := l.resolve(path)
 	if err == nil {
@@ -139,8 +137,7 @@ func (l *look) read(path string) ([]byte, error) {
 	return nil, err
 }
 
-// glob returns what is there in the image, as paths of a machine. A pattern's folder has
-// no wildcard.
+// glob returns the files that exist in the image, as paths of a machine. A pattern's folder has no wildcard.
 func (l *look) glob(pattern string) (paths []string, err error) {
 	dir, name := filepath.Split(pattern)
 	at, err := l.resolve(dir)
@@ -159,8 +156,8 @@ func (l *look) glob(pattern string) (paths []string, err error) {
 	return paths, err
 }
 
-// resolve returns where a path of a machine is in this file system. A link leads where it
-// would lead there: one that is absolute begins at the image's root, and none leads above.
+// resolve returns the place of a machine's path in this file system. A link leads where it would lead on the machine: an absolute one
+// begins at the image's root, and no link leads above the root.
 func (l *look) resolve(path string) (string, error) {
 	at, rest := "/", strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {

@@ -23,21 +23,21 @@ var (
 	configFlag = regexp.MustCompile(`(?:--config|-c)[=\s]+["']?([^\s"']+)`)
 	// folderFlag is an argument that names a folder with the state of an agent or of a bot, or with the keys that a bot writes.
 	folderFlag = regexp.MustCompile(`--?(?:data-dir|destination-dir|storage|destination)(?:"?'?[=\s]+"?'?|["',\s]+)(?:file://)?(/[^\s"',\]]+)`)
-	// variable is one of the environment that holds a secret.
+	// variable is a variable of the environment that holds a secret.
 	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_KEY)=["']?([^\s"']+)`)
-	// configVariable is one that names a configuration.
+	// configVariable is a variable that names a configuration.
 	configVariable = regexp.MustCompile(`\b(?:TELEPORT_CONFIG_FILE|TBOT_CONFIG_PATH|TBOT_CONFIG)=["']?([^\s"']+)`)
-	// passwordInURL is in a URL of a proxy, a mirror or a database. The URL may be a template.
+	// passwordInURL is a password in a URL of a proxy, a mirror or a database. The URL may be a template.
 	passwordInURL = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:"'` + "`" + `]*:[^\s/@"'` + "`" + `]+@`)
 	// secretInQuery is a parameter of a URL that lets its reader in. A value that a template computes is no secret.
 	secretInQuery = regexp.MustCompile(`(?i)[?&][a-z0-9_.-]*(?:token|secret|password|passwd|signature|sig|credential|api_?key|auth)=[^\s&"'{]`)
-	// comment is a line that says nothing. It ends with its line, also where that ends with a backslash.
+	// comment is a comment line. It ends with its line, even if the line ends with a backslash.
 	comment     = regexp.MustCompile(`(?m)^[ \t]*[#;].*\n?`)
 	environment = regexp.MustCompile(`(?m)^\s*EnvironmentFile\s*=\s*-?(\S+)`)
 )
 
-// units looks at the units and drop-ins that start agents or bots, at the files with
-// their environment, and at what the updater keeps of a unit that was there before.
+// units looks at the units and drop-ins that start agents or bots, at the files with their environment, and at the updater's copy of an
+// earlier unit.
 func (l *look) units() error {
 	paths, err := l.unitFiles()
 	errs := []error{err}
@@ -60,8 +60,8 @@ func (l *look) units() error {
 	return errors.Join(errs...)
 }
 
-// unitFiles are the files that may say how an agent or a bot is started: units, drop-ins,
-// environments by their usual names, and the unit that the updater took the place of.
+// unitFiles returns the files that may say how an agent or a bot is started: units, drop-ins, environments by their usual names, and the
+// unit that the updater replaced.
 func (l *look) unitFiles() (paths []string, err error) {
 	paths = []string{"/etc/default/teleport", "/etc/sysconfig/teleport", "/etc/default/tbot", "/etc/sysconfig/tbot", layout.EnvironmentFile}
 	var errs []error
@@ -78,8 +78,7 @@ func (l *look) unitFiles() (paths []string, err error) {
 	return append(paths, kept...), errors.Join(append(errs, err)...)
 }
 
-// words notes the configurations that the text of a file names, and looks at the values
-// that it gives to what holds secrets.
+// words notes the configurations that the text of a file names, and looks at its flags and variables for secrets.
 func (l *look) words(path, text string) error {
 	for _, config := range []*regexp.Regexp{configFlag, configVariable} {
 		for _, m := range config.FindAllStringSubmatch(text, -1) {
@@ -119,8 +118,7 @@ func (l *look) urls(path, text string) {
 	}
 }
 
-// readAny reads a file; of what is none, a folder, a mask or a link that leads nowhere on
-// an image, nothing.
+// readAny reads a file. It returns nothing for a folder, a mask or a link that leads nowhere on an image.
 func (l *look) readAny(path string) ([]byte, error) {
 	at, err := l.resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +133,7 @@ func (l *look) readAny(path string) ([]byte, error) {
 	return l.read(path)
 }
 
-// starts reports whether a file has a part in starting an agent or a bot.
+// starts reports whether a file helps to start an agent or a bot.
 func starts(path string, data []byte) bool {
 	for _, word := range []string{"teleport", "tbot"} {
 		if strings.Contains(path, word) || bytes.Contains(data, []byte(word)) {

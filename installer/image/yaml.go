@@ -14,7 +14,7 @@ import (
 	"teleport-update/internal/layout"
 )
 
-// configurations are where agents, bots and the updater are configured, besides what units name.
+// configurations are the configurations of agents, bots and the updater, besides those named in units.
 var configurations = []string{
 	filepath.Join(layout.DataDir, "versions", "updates.yaml"),
 	"/etc/teleport*.yaml", "/etc/teleport*.yml", "/etc/teleport/*.yaml", "/etc/teleport/*.yml",
@@ -57,8 +57,8 @@ func (l *look) yaml(path string, data []byte) error {
 	}
 }
 
-// keyFolders are the keys of a bot's configuration by which it names the folders of its state and of the keys that it writes:
-// storage and the destinations of its outputs.
+// keyFolders are the fields of a bot's configuration that name the folders of its state and of the keys that it writes: storage and the
+// destinations of its outputs.
 var keyFolders = []string{"path", "directory"}
 
 // maxDepth is deeper than configuration is; an alias can hold itself.
@@ -129,11 +129,10 @@ func (l *look) entry(path string, mapping *yaml.Node, key string, value *yaml.No
 	return errors.Join(errs...)
 }
 
-// namesToken: the value is the name of a token, which with some methods of joining is no
-// secret.
+// namesToken reports whether the value is the name of a token, which with some methods of joining is no secret.
 func namesToken(key string) bool { return key == "token_name" || key == "token" }
 
-// isSecret: what a key holds lets its reader in somewhere.
+// isSecret reports whether a key's value gives its reader access.
 func isSecret(key string) bool {
 	if key == "registration_secret_value" {
 		return true
