@@ -9,11 +9,10 @@ import (
 	"teleport-update/systemd"
 )
 
-// sample is what is seen at one moment. The judge decides from samples alone, so
-// that every rule can be tested without a service manager.
+// sample holds the observations of one moment. The judge decides from samples alone, so every rule can be tested without a service manager.
 type sample struct {
 	now      time.Time
-	took     time.Duration // what is seen may be as old as this
+	took     time.Duration // the observations may be as old as this
 	stopping bool          // the host shuts down
 	unit     systemd.Unit
 	stopJob  bool // the unit's pending job is one that stops it
@@ -23,7 +22,7 @@ type sample struct {
 	main      *process  // the unit's main process, nil if there is none
 	group     []process // all processes of the unit; only in a watch of a reload
 	sighted   []process // of the new version, seen since sampling began; some may be gone
-	pidFile   int       // what the PID file says, 0 if there is none
+	pidFile   int       // the PID in the PID file, 0 if there is no PID file
 
 	reload reloadJob
 	ready  readiness
@@ -32,12 +31,12 @@ type sample struct {
 type reloadJob int
 
 const (
-	reloadDone    reloadJob = iota // or none was asked for
+	reloadDone    reloadJob = iota // or no reload was asked for
 	reloadPending                  // the limit for the new process does not run yet
 	reloadFailed
 )
 
-// oldServes reports whether the unit's main process is one of another version.
+// oldServes reports whether the unit's main process belongs to another version.
 func (s sample) oldServes() bool { return s.main != nil && !s.main.inside }
 
 type verdictKind int
@@ -47,7 +46,7 @@ const (
 	held                            // through the window, nothing went wrong
 	unhealthy                       // the new version failed
 	needsRestart                    // the new version has not been tried: restart, and judge that
-	hostStopping                    // nothing can be said about the version any more
+	hostStopping                    // the version can no longer be judged
 )
 
 type verdict struct {
@@ -59,29 +58,24 @@ type verdict struct {
 	neverBegan bool
 }
 
-// rules are what one watch goes by.
+// rules are the rules of one watch.
 type rules struct {
-	// what a person has set, with what was left open filled in, and the ready URL as messages name it
+	// a person's settings, with defaults filled in, and the ready URL as messages name it
 	settings.Settings
 	reloadLimit time.Duration // for a process of the new version to take over
 	startLimit  time.Duration // for a start in progress
 }
 
 const (
-	// settleLimit: a main process is systemd's, or a shell's that a unit has
-	// around the agent, before it executes the agent; and a process that died is
-	// seen in /proc before systemd has drawn its conclusions.
+	// settleLimit: a main process may be systemd's, or a unit's shell around the agent, before it executes the agent; and the death of a
+	// process shows in /proc before systemd has drawn its conclusions.
 	settleLimit = 5 * time.Second
-	// burialLimit: a new process may be a stepping stone that starts the real one
-	// and ends. Once it has taken over it is not.
+	// burialLimit: a new process may be a stepping stone that starts the real one and ends. Once it has taken over it is no stepping stone.
 	burialLimit = 2 * time.Second
 	readyGrace  = 5 * time.Second
-	// lookLimit and lookShare: what lies between two looks counts for no more than
-	// this, nor for more than this part of the window. A host that stood still, as
-	// a virtual machine does while it is saved or moved, ran no agent meanwhile
-	// that could have failed, or started; and no window ends after a few looks
-	// only. A look takes milliseconds: only a host that is very busy gets a longer
-	// watch of this.
+	// lookLimit and lookShare: time between two looks counts for no more than this, nor for more than this part of the window. On a host that
+	// stood still, as a virtual machine does while it is saved or moved, no agent ran that could have failed, or started; and no window ends
+	// after only a few looks. A look takes milliseconds: only a very busy host gets a longer watch.
 	lookLimit = time.Second
 	lookShare = 10
 	// stillLimit is how long somebody may keep the agent from running, in all, before the watch gives up: a process that
@@ -99,33 +93,32 @@ type judge struct {
 	rules
 	afterReload bool
 	invocation  string // of the run that is watched, "" until known
-	baseline    uint32 // restarts by systemd that are not the new version's
+	baseline    uint32 // restarts by systemd before the new version
 	old         identity
 
 	looked     time.Time     // last, by the clock
-	lost       time.Duration // that does not count: all other times are without it
+	lost       time.Duration // time that does not count; it is taken out of all other times
 	still      bool          // at the last look somebody kept the agent from running
-	stood      time.Duration // for so long, in all
+	stood      time.Duration // time for which somebody kept the agent still, in all
 	begun      time.Time     // of the watch, of a repeated watch, or of the reload's end
 	subject    identity      // zero until seen
 	tookOver   bool          // the PID file or systemd names the subject
 	since      time.Time     // the subject is in order since
 	gone       time.Time     // the subject is gone since
 	waiting    time.Time     // the unit is between states since
-	mismatched time.Time     // the main process is not what it should be since
+	mismatched time.Time     // the main process is a wrong one since
 	restarts   int
 	stopSeen   bool
 	jobsSeen   int // others' jobs that have had their effect
 	jobsLast   int // others' jobs that the sample before knew of
 }
 
-// restartJudge judges what runs after a restart. systemd counts its own restarts
-// from 0 again when somebody starts a unit.
+// restartJudge judges the run after a restart. systemd counts its own restarts from 0 again when somebody starts a unit.
 func restartJudge(r rules) *judge {
 	return &judge{rules: r}
 }
 
-// reloadJudge judges what comes of a reload of the unit as it was before.
+// reloadJudge judges a reload; before is the unit before it.
 func reloadJudge(r rules, before sample) *judge {
 	j := &judge{rules: r, afterReload: true, invocation: before.unit.InvocationID, baseline: before.unit.NRestarts}
 	if before.main != nil {
@@ -170,8 +163,8 @@ func (j *judge) observe(s sample) verdict {
 	return j.observeMain(s)
 }
 
-// lived is the time without what was lost between looks. Nothing counts of what lies before or after a look at an agent that
-// somebody keeps from running.
+// lived returns the time without the time that was lost between looks. The time before and after a look does not count if somebody then
+// kept the agent from running.
 func (j *judge) lived(now time.Time, still bool) time.Time {
 	limit := min(lookLimit, j.Window.Std()/lookShare)
 	gap := now.Sub(j.looked)
@@ -193,7 +186,7 @@ func (j *judge) settled() bool {
 	return j.subject != (identity{}) && (j.tookOver || !j.afterReload || now.Sub(j.begun) > j.reloadLimit)
 }
 
-// left is what is left of the window.
+// left returns the rest of the window.
 func (j *judge) left() time.Duration {
 	if j.since.IsZero() {
 		return j.Window.Std()
@@ -201,9 +194,8 @@ func (j *judge) left() time.Duration {
 	return max(j.Window.Std()-j.looked.Add(-j.lost).Sub(j.since), 0)
 }
 
-// oldDied reports whether it was the old version that brought the unit down: it
-// ended before there was a process of the new one, or while that one was starting,
-// which systemd ends then too.
+// oldDied reports whether the old version brought the unit down: it ended before there was a process of the new version, or while that
+// process was starting, which systemd ends then too.
 func (j *judge) oldDied(s sample) bool {
 	switch {
 	case j.subject == (identity{}):
@@ -215,8 +207,7 @@ func (j *judge) oldDied(s sample) bool {
 	return s.unit.Running() || int(s.unit.ExitPID) == j.old.pid
 }
 
-// observeRun notices restarts: systemd's own, which are a crash, and those that
-// somebody asked for, which are not.
+// observeRun notices restarts: systemd's own, which are a crash, and restarts that somebody asked for, which are not.
 func (j *judge) observeRun(s sample) verdict {
 	u := s.unit
 	switch {
@@ -225,7 +216,7 @@ func (j *judge) observeRun(s sample) verdict {
 	case j.invocation == "":
 		j.invocation = u.InvocationID
 	case u.InvocationID != j.invocation && u.NRestarts <= j.baseline:
-		// Started by hand: the count began at 0, and what runs is the new version.
+		// Started by hand: the count began at 0, and the new version runs.
 		j.baseline, j.invocation, j.afterReload = 0, u.InvocationID, false
 		if v := j.restartWatch(s); v.kind != pending {
 			return v
@@ -244,8 +235,8 @@ func (j *judge) observeState(s sample) verdict {
 		j.waiting = time.Time{}
 		j.stopSeen = s.stopJob
 		if !u.JobPending {
-			// Whatever was heard of before this state was read is over, and was
-			// no stop. Not what this sample itself has heard: that may be one.
+			// Jobs from before this state was read are over, and were no stop. Jobs that this sample itself has heard of do not count here: one may
+			// be a stop.
 			j.jobsSeen = max(j.jobsSeen, j.jobsLast)
 		}
 		if u.Result != "success" {
@@ -305,8 +296,7 @@ func (j *judge) observeMain(s sample) verdict {
 	return j.observeWindow(s)
 }
 
-// observeMismatch tolerates for a moment what is right at the start of a process and
-// at its end.
+// observeMismatch tolerates for a moment a main process that is right at the start or the end of a process.
 func (j *judge) observeMismatch(s sample, reason string) verdict {
 	if j.mismatched.IsZero() {
 		j.mismatched = s.now
@@ -317,7 +307,7 @@ func (j *judge) observeMismatch(s sample, reason string) verdict {
 	return verdict{}
 }
 
-// restartWatch begins another watch of what runs now.
+// restartWatch begins to watch again, with the process that runs now.
 func (j *judge) restartWatch(s sample) verdict {
 	j.restarts++
 	j.begun, j.jobsSeen = s.now, s.otherJobs

@@ -27,7 +27,7 @@ func (j *judge) observeReload(s sample) verdict {
 			return j.observeDeath(s)
 		}
 		if j.tookOver {
-			// It handed over in its turn: somebody else reloaded the agent.
+			// It handed over too: somebody else reloaded the agent.
 			if v := j.restartWatch(s); v.kind != pending {
 				return v
 			}
@@ -43,7 +43,7 @@ func (j *judge) observeReload(s sample) verdict {
 	}
 	v := j.observeWindow(s)
 	if !j.tookOver {
-		// Beside a PID file that names the old process it has to take over first.
+		// If the PID file names the old process, the new one has to take over first.
 		if old := member(s.group, s.pidFile); old != nil && !old.inside {
 			return j.observeLimit(s, "started a process of the new version, which did not take over from the old one")
 		}
@@ -60,8 +60,8 @@ func (j *judge) lead(s sample) (_ *process, takesOver bool) {
 	if s.main != nil && s.main.inside {
 		return s.main, true
 	}
-	// The oldest one that the old process has started. Others are not the agent:
-	// a command of the unit's ExecReload, or a session that the new agent started.
+	// The oldest process that the old one has started. Others are not the agent: a command of the unit's ExecReload, or a session that the new
+	// agent started.
 	var oldest *process
 	for i := range s.group {
 		p := &s.group[i]
@@ -79,10 +79,8 @@ func (j *judge) observeLimit(s sample, reason string) verdict {
 	return verdict{kind: needsRestart, reason: reason + fmt.Sprintf(" within %v", j.reloadLimit), oldServes: s.oldServes()}
 }
 
-// observeDeath decides on a subject that is gone. The old process serves on only
-// if it never was relieved: one that was may be draining its last sessions and
-// leave, and then nothing is left; and the PID file it needs for its next reload
-// names a dead process.
+// observeDeath decides on a subject that is gone. The old process serves on only if it never was relieved. A relieved one may be draining
+// its last sessions and leave, and then nothing is left; and the PID file that it needs for its next reload names a dead process.
 func (j *judge) observeDeath(s sample) verdict {
 	if j.gone.IsZero() {
 		j.gone = s.now
@@ -90,11 +88,11 @@ func (j *judge) observeDeath(s sample) verdict {
 	limit := burialLimit
 	relieved := j.tookOver || s.pidFile == j.subject.pid
 	if s.main == nil {
-		limit = settleLimit // systemd will say what became of the unit
+		limit = settleLimit // systemd will say how the unit ended
 	} else if relieved {
 		limit = 0
 	}
-	// Seen twice, because the parts of a sample are not of the same instant.
+	// Two looks, because the parts of a sample are not of the same instant.
 	if s.now.Sub(j.gone) <= limit {
 		return verdict{}
 	}

@@ -2,7 +2,7 @@ package health
 
 import "teleport-update/internal/procfs"
 
-// identity tells processes apart although PIDs are used again.
+// identity distinguishes processes although PIDs are used again.
 type identity struct {
 	pid   int
 	start uint64 // clock ticks since boot
@@ -12,12 +12,12 @@ type identity struct {
 type process struct {
 	identity
 	parent int
-	exe    string // what it executes, as the kernel names it
+	exe    string // the file that it executes, as the kernel names it
 	inside bool   // exe is inside the version's folder
 	halted bool   // SIGSTOP keeps it from running
 }
 
-// seen is a process as a watch of the version in dir looks at it.
+// seen returns a process for a watch of the version in dir.
 func seen(p procfs.Process, dir string) process {
 	return process{identity{p.PID, p.Start}, p.Parent, p.Exe, p.Inside(dir), p.Halted}
 }

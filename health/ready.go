@@ -28,7 +28,7 @@ type prober struct {
 	latest atomic.Pointer[readiness]
 }
 
-// readyName returns the URL as it may be shown: without what may be secret.
+// readyName returns the URL as it may be shown, without parts that may be secret.
 func readyName(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

@@ -19,9 +19,9 @@ type sampler struct {
 	proc   procfs.FS
 	dir    string  // resolved: /proc shows paths without links
 	group  bool    // look at all processes of the unit
-	sights *sights // nil: nobody looks in between
+	sights *sights // nil: there are no looks between samples
 	reload reloading
-	ready  prober // asks nobody without a ready URL
+	ready  prober // asks nothing without a ready URL
 
 	unitRead systemd.Unit // by the last sample
 }
@@ -37,7 +37,7 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	next := sample{reload: s.reload.poll()}
 	if s.group {
 		if s.unitRead.Name == "" {
-			// Which processes are the unit's is known only now.
+			// The unit's processes are known only now.
 			if err := s.readUnit(ctx, &next); err != nil {
 				return sample{}, err
 			}
@@ -65,8 +65,8 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	return next, nil
 }
 
-// hidden returns a *HiddenError if a process that the judge goes by may not be looked at: it would be
-// taken for a dead one. A process that ended since is not hidden.
+// hidden returns a *HiddenError if the judge needs a process that may not be looked at: it would count as dead. A process that ended since
+// is not hidden.
 func (s *sampler) hidden(now sample) error {
 	if now.main == nil && now.unit.MainPID != 0 {
 		if why := s.proc.Hidden(int(now.unit.MainPID)); why != nil {
@@ -81,8 +81,7 @@ func (s *sampler) hidden(now sample) error {
 	return nil
 }
 
-// readUnit reads whether the host stops after the unit's state: a unit that ends
-// because of that is not mistaken for one that died.
+// readUnit reads whether the host stops after the unit's state: so a unit that ends because of that does not count as dead.
 func (s *sampler) readUnit(ctx context.Context, next *sample) error {
 	u, err := s.conn.Unit(ctx, s.unit)
 	if err != nil {
@@ -103,7 +102,7 @@ func (s *sampler) readUnit(ctx context.Context, next *sample) error {
 	return err
 }
 
-// reloading is a reload job that runs while samples are taken; the zero one is none.
+// reloading is a reload job that runs while samples are taken; the zero value means that there is no job.
 type reloading struct {
 	id     uint32
 	done   <-chan error
@@ -125,9 +124,8 @@ func (r *reloading) poll() reloadJob {
 	return r.status
 }
 
-// sights are the processes of the new version that the old one has started, each
-// seen at least once: one that dies within milliseconds, or while systemd is
-// busy, is not in any sample.
+// sights are the processes of the new version that the old one has started, each seen at least once: a process that dies within
+// milliseconds, or while systemd is busy, is not in any sample.
 type sights struct {
 	proc       procfs.FS
 	group, dir string

@@ -1,11 +1,9 @@
-// Package health tells whether a version of the agent is healthy.
+// Package health decides whether a version of the agent is healthy.
 //
-// What a job of systemd reports says nothing about that: a service that dies at
-// once has been started successfully as far as its job is concerned. So the unit,
-// its processes and what they execute are looked at many times a second, through
-// a window in which a version that dies again and again is sure to be seen dying.
-// What is seen is judged by a function of samples alone (see judge), so that every
-// rule can be tested without a service manager.
+// The report of a systemd job does not show that: a service that dies at once has been started successfully as far as its job is concerned.
+// So the unit, its processes and their programs are looked at many times a second, through a window in which a version that dies again and
+// again is sure to be seen dying. A function of samples alone judges the looks (see judge), so every rule can be tested without a service
+// manager.
 package health
 
 import (
@@ -22,21 +20,20 @@ import (
 	"teleport-update/systemd"
 )
 
-// Watch says what has to be so, and for how long.
+// Watch says what must hold, and for how long.
 type Watch struct {
 	Unit string // "teleport.service"
-	// Dir is the version's folder, …/versions/15.1.1: what the agent executes has
-	// to be inside. Empty means any executable is accepted, as when restoring an agent
-	// that no version owns.
+	// Dir is the version's folder, …/versions/15.1.1: the agent has to execute a file inside. If Dir is empty, any executable is accepted,
+	// as when restoring an agent that no version owns.
 	Dir string
-	// Settings are what a person has set. A Window of zero: 30 s or MinWindow, whichever is longer. A shorter one may end
-	// before a failure can show. Time in which the host stood still, so that nobody could look, does not count.
+	// Settings are a person's settings. A Window of zero: 30 s or MinWindow, whichever is longer. A shorter one may end before a failure can
+	// show. Time in which the host stood still does not count.
 	settings.Settings
 	// ReloadLimit is how long a process of the new version may need to take over
 	// after a reload; then the agent is restarted. Zero: 15 s.
 	ReloadLimit time.Duration
-	// CanStart says why the agent would not start again, if that is known: then one that
-	// serves is not stopped for a restart. Nil: it is.
+	// CanStart says why the agent would not start again, if that is known: then an agent that serves is not stopped for a restart. Nil: it is
+	// stopped.
 	CanStart func(context.Context) error
 	Log      *slog.Logger // nil: silent
 	// Progress is called twice a second while the agent is watched; nil: it is not.
@@ -47,16 +44,16 @@ type Watch struct {
 
 // Glance is a watch at one moment.
 type Glance struct {
-	Agent string        // its state, a few words
+	Agent string        // its state in a few words
 	Left  time.Duration // of the window, if all stays well
 }
 
 // progressEvery is how often Progress is called.
 const progressEvery = 500 * time.Millisecond
 
-// Outcome is how an agent became healthy.
+// Outcome says how an agent became healthy.
 type Outcome struct {
-	// Restarted: it was restarted, by demand or because a reload had no effect.
+	// Restarted: the agent was restarted, by demand or because a reload had no effect.
 	Restarted bool
 	MainPID   uint32
 }
@@ -77,21 +74,15 @@ func MinWindow(u systemd.Unit) time.Duration {
 type UnhealthyError struct {
 	Unit   string
 	Reason string // completes "the agent …"
-	// OldServes: the process of the version before serves on as if nothing had
-	// happened, because the new one died before it took over. It is false if the
-	// new one had taken over the PID file: the old one may be on its way out
-	// then, and could not be reloaded any more.
+	// OldServes: the process of the previous version serves on as if nothing had happened, because the new one died before it took over. It is
+	// false if the new one had taken over the PID file: then the old one may be about to end, and could not be reloaded any more.
 	OldServes bool
-	// Stopped: somebody stopped the unit on purpose, which says nothing about the
-	// version. It is recognised by the job, or by the process having died of
-	// SIGTERM.
+	// Stopped: somebody stopped the unit on purpose, which says nothing about the version. The job shows it, or the process died of SIGTERM.
 	Stopped bool
-	// NeverBegan: systemd began no process of the agent. That says something about the version only if another one
-	// is begun.
+	// NeverBegan: systemd began no process of the agent. That says something about the version only if systemd begins one of another version.
 	NeverBegan bool
-	// Prevented is why the agent was not restarted, or why systemd refused its start, has not begun it, or ended
-	// it for the sake of another unit, or waits for a stop of the agent that has not ended. That says nothing about
-	// the version; nil: nothing prevented it.
+	// Prevented is why the agent was not restarted, or why systemd refused its start, has not begun it, ended it for the sake of another unit,
+	// or waits for a stop of the agent that has not ended. That says nothing about the version. Nil: nothing prevented it.
 	Prevented error
 }
 
@@ -119,31 +110,26 @@ func (e *HiddenError) Error() string {
 
 func (e *HiddenError) Unwrap() error { return e.Why }
 
-// ErrHostStopping means that the host is shutting down: what happens to the agent
-// then says nothing about its version.
+// ErrHostStopping means that the host is shutting down: then nothing that happens to the agent says anything about its version.
 var ErrHostStopping = errors.New("the host is shutting down")
 
-// Means is how the agent is brought to run what is to be watched.
+// Means is the way to have the agent run the version that is to be watched.
 type Means int
 
 const (
 	// Start is for a unit that was stopped before.
 	Start Means = iota + 1
-	// Restart is for one that runs, fails or was stopped.
+	// Restart is for a unit that runs, fails or was stopped.
 	Restart
-	// Reload tells the agent to hand over to a new process. Within ReloadLimit a
-	// process of the new version has to take over, and it has to live through the
-	// window; the process before it may go on draining its sessions.
+	// Reload has the agent hand over to a new process. Within ReloadLimit a process of the new version has to take over, and it has to live
+	// through the window; the previous process may go on draining its sessions.
 	//
-	// If a process of the new version was seen and died while the old one serves on,
-	// that is an UnhealthyError with OldServes. If the unit cannot be reloaded, does
-	// not run, or goes down before there is a process of the new version, or if none
-	// takes over, it is restarted and judged by that. It is not where CanStart knows that
-	// this would leave none.
+	// If a process of the new version was seen and died while the old one serves on, the result is an UnhealthyError with OldServes. The agent
+	// is restarted and judged by that if the unit cannot be reloaded, does not run, or goes down before there is a process of the new version,
+	// or if no process takes over. It is not restarted if CanStart says that it would not start again.
 	Reload
-	// Running watches what runs now, without touching it: an updater that was
-	// interrupted does not know how far it came. An agent of which no process
-	// executes from Dir is unhealthy.
+	// Running watches the agent that runs now, without touching it: an updater that was interrupted does not know how far it came. An agent
+	// without a process that executes from Dir is unhealthy.
 	Running
 )
 
@@ -153,9 +139,8 @@ const (
 // and executed from Dir, and systemd did not have to restart it. Exiting with 0 is
 // a failure too.
 //
-// A restart by somebody else begins the watch again, twice at most. The error is
-// an *UnhealthyError, ErrHostStopping, or one that says why nothing could be
-// found out, such as the context's.
+// A restart by somebody else begins the watch again, twice at most. The error is an *UnhealthyError, ErrHostStopping, or an error that says
+// why nothing could be found out, such as the context's.
 func Prove(ctx context.Context, conn *systemd.Conn, by Means, w Watch) (Outcome, error) {
 	p, err := prepare(ctx, conn, w)
 	if unloadable, ok := errors.AsType[*UnhealthyError](err); ok {
@@ -175,7 +160,7 @@ func Prove(ctx context.Context, conn *systemd.Conn, by Means, w Watch) (Outcome,
 	return p.reload(ctx)
 }
 
-// watching is one Watch with all that was left open filled in.
+// watching is one Watch with the defaults filled in.
 type watching struct {
 	Watch
 	conn   *systemd.Conn
@@ -211,5 +196,5 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 	return p, nil
 }
 
-// DefaultWindow is how long an agent has to be healthy where nobody said how long.
+// DefaultWindow returns how long an agent has to be healthy if no setting says how long.
 func DefaultWindow(u systemd.Unit) time.Duration { return max(defaultWindow, MinWindow(u)) }

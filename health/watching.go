@@ -11,7 +11,7 @@ import (
 	"teleport-update/systemd"
 )
 
-// restart restarts the agent, of which the version before may serve.
+// restart restarts the agent; serves means that its previous version may serve.
 func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 	if serves && p.CanStart != nil {
 		if err := p.CanStart(ctx); err != nil {
@@ -44,8 +44,8 @@ func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 		}
 		return out, err
 	}
-	// A unit that is dying again and again is stopped first: systemd may restart it
-	// once more just now, and that must not be counted against the new version.
+	// A unit that dies again and again is stopped first: systemd may restart it once more just now, and that must not count against the new
+	// version.
 	if err := p.conn.Stop(ctx, p.Unit); err != nil {
 		return Outcome{}, p.failure(ctx, err)
 	}
@@ -75,7 +75,7 @@ func (p *watching) act(ctx context.Context, verb systemd.Verb) (Outcome, error) 
 		err = p.conn.WaitJob(ctx, job, p.rules.startLimit)
 	}
 	if err != nil {
-		// A job that somebody else's replaced says nothing; the unit's state will.
+		// A job that somebody else's replaced shows nothing; the unit's state will.
 		if job, ok := errors.AsType[*systemd.JobError](err); !ok || job.Result != "canceled" {
 			return Outcome{}, p.failure(ctx, err)
 		}
@@ -123,7 +123,7 @@ func (p *watching) logWatching() {
 	p.Log.Info("watching the agent", "unit", p.Unit, "dir", p.Dir, "window", p.rules.Window.Std())
 }
 
-// running watches what runs.
+// running watches the agent that runs.
 func (p *watching) running(ctx context.Context) (Outcome, error) {
 	s := p.sampler(true)
 	defer s.Close()
@@ -211,8 +211,8 @@ func (p *watching) outcome(ctx context.Context, last sample, v verdict, err erro
 	return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped, NeverBegan: v.neverBegan}
 }
 
-// failure says what an error means: nothing, if the host is shutting down, when
-// jobs are cancelled, processes get SIGTERM and connections break.
+// failure explains an error. An error means nothing if the host is shutting down, when jobs are cancelled, processes get SIGTERM and
+// connections break.
 func (p *watching) failure(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
@@ -236,7 +236,7 @@ func awaitsStop(job *systemd.JobError, u systemd.Unit) bool {
 	return job.Result == systemd.ResultUnfinished && u.ActiveState == "deactivating"
 }
 
-// explain adds how the process ended to a job's bare "failed".
+// explain adds the end of the process to a job's bare "failed".
 func (p *watching) explain(ctx context.Context, job *systemd.JobError) string {
 	u, err := p.conn.Unit(ctx, p.Unit)
 	if err == nil && job.Result == systemd.ResultDependency {
@@ -248,7 +248,7 @@ func (p *watching) explain(ctx context.Context, job *systemd.JobError) string {
 	return fmt.Sprintf("it %v; %v", u.Ended(), job)
 }
 
-// explainNeeds adds which units that are needed are down to a job's bare "dependency".
+// explainNeeds adds the needed units that are down to a job's bare "dependency".
 func (p *watching) explainNeeds(ctx context.Context, u systemd.Unit, job *systemd.JobError) string {
 	var down []string
 	for _, need := range u.Ties.Needs {
@@ -262,7 +262,7 @@ func (p *watching) explainNeeds(ctx context.Context, u systemd.Unit, job *system
 	return fmt.Sprintf("%s needs a unit that did not start: %s; %v", p.Unit, strings.Join(down, ", "), job)
 }
 
-// describe is a unit in a few words.
+// describe returns a unit in a few words.
 func describe(u systemd.Unit) string {
 	text := fmt.Sprintf("%s (%s)", u.ActiveState, u.SubState)
 	if u.MainPID > 0 {
