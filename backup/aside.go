@@ -12,10 +12,9 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// SetAside copies the database, where it cannot be backed up, with what lies beside it,
-// to another name in its own folder, as it is: another one is about to take its
-// place, and somebody may still get something out of this one. It returns the
-// path of the copy. The agent must be stopped.
+// SetAside copies a database that cannot be backed up, with the files beside it, to another name in its own folder, as it is: another
+// database is about to replace it, and somebody may still get something out of this one. It returns the path of the copy. The agent must be
+// stopped.
 func (d *Database) SetAside(ctx context.Context, now time.Time) (to string, err error) {
 	defer d.explained(&err)
 	src, err := d.source()
@@ -45,9 +44,8 @@ func (d *Database) SetAside(ctx context.Context, now time.Time) (to string, err 
 	return d.folder.Explain(to), durable.SyncDir(filepath.Dir(to))
 }
 
-// MoveAside gives the database, with what lies beside it, another name in its own folder:
-// it is of a version that is gone, and the one that comes makes its own. It returns the
-// new path, which note is told first. The agent must be stopped.
+// MoveAside gives the database, with the files beside it, another name in its own folder: its version is gone, and the next version makes a
+// new database. It returns the new path, after passing it to note. The agent must be stopped.
 func (d *Database) MoveAside(why string, now time.Time, note func(to string) error) (to string, err error) {
 	defer d.explained(&err)
 	if _, err := d.source(); err != nil {
@@ -64,8 +62,8 @@ func (d *Database) MoveAside(why string, now time.Time, note func(to string) err
 	return named, moveAll(d.at(), to)
 }
 
-// PutBack makes what SetAside kept, by the last element of its path, the database again.
-// What is in its place by now goes. It can be repeated. The agent must be stopped.
+// PutBack makes a copy of SetAside the database again; name is the last element of its path. The database in its place goes. PutBack can be
+// repeated. The agent must be stopped.
 func (d *Database) PutBack(name string) (err error) {
 	defer d.explained(&err)
 	if err := checkUnused(d.at(), nil); err != nil {
@@ -85,7 +83,7 @@ func (d *Database) PutBack(name string) (err error) {
 	return moveAll(kept, d.at())
 }
 
-// moveAll renames a database, and then what lies beside it.
+// moveAll renames a database, and then the files beside it.
 func moveAll(from, to string) error {
 	for _, suffix := range append([]string{""}, sidecars[:]...) {
 		if _, err := lstatOwn(from + suffix); isNotExist(err) {
@@ -98,8 +96,7 @@ func moveAll(from, to string) error {
 	return nil
 }
 
-// setAside replaces what an interrupted attempt may have left. The copy belongs to
-// the folder's owner.
+// setAside replaces the leftovers of an interrupted attempt. The copy belongs to the folder's owner.
 func setAside(ctx context.Context, from, to string, uid, gid int) error {
 	info, err := lstatOwn(from)
 	if err != nil {
@@ -116,10 +113,8 @@ func setAside(ctx context.Context, from, to string, uid, gid int) error {
 	return place{mode: info.Mode().Perm(), uid: uid, gid: gid}.fill(ctx, f, from)
 }
 
-// Outdate makes the backup in dir one that is not complete, durably, because the
-// version that it belongs to runs on since it was restored, or ran on and is left
-// without a new one: restored, it would take back rows without a word. The database
-// stays for a person to look at.
+// Outdate makes the backup in dir incomplete, durably, because its version runs on since it was restored, or ran on and is left without a
+// new backup: a restore would take back rows without a word. The database stays for a person to look at.
 func Outdate(dir string) error {
 	meta := filepath.Join(dir, metaName)
 	if _, err := os.Lstat(meta); isNotExist(err) {

@@ -31,9 +31,8 @@ func query[T any](ctx context.Context, s source, ask func(*sqlite3.Conn) (T, err
 	return found, err
 }
 
-// settled asks a database that nobody writes and that needs no recovery. Immutable
-// means that no lock is taken and no file is made beside it, whatever its journal
-// mode is.
+// settled asks a database that nobody writes and that needs no recovery. Immutable means that no lock is taken and no file is made beside
+// it, in any journal mode.
 func settled[T any](ctx context.Context, path string, ask func(*sqlite3.Conn) (T, error)) (found T, err error) {
 	c, err := connect(ctx, path, sqlite3.OPEN_READONLY, "immutable=1")
 	if err != nil {

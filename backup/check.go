@@ -10,8 +10,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// clockSkew is how far in the future a backup may seem to have been taken: a
-// clock may have been set back a little since.
+// clockSkew is how far in the future the time of a backup may be: a clock may have been set back a little since.
 const clockSkew = 5 * time.Minute
 
 // Want says which backup is expected.
@@ -24,10 +23,8 @@ type Want struct {
 	MaxAge time.Duration
 	// Now is the time that age is measured by.
 	Now time.Time
-	// Live is the agent's database of today, where there is one. A backup from another
-	// address is of the same cluster where both name the same host and cluster: a
-	// proxy may have got another name. A backup that names another host is never the one
-	// that is wanted.
+	// Live is the agent's current database, if there is one. A backup from another address belongs to the same cluster if both databases name
+	// the same host and cluster: a proxy may have got another name. A backup that names another host never matches.
 	Live *Database
 }
 
@@ -61,7 +58,7 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 	return err
 }
 
-// identities are those of the backup and of the live database, see identitiesWith.
+// identities returns the identities of the backup and of the live database, see identitiesWith.
 func (w Want) identities(ctx context.Context, dir string, r metadata) (then, now identified, err error) {
 	if w.Live == nil {
 		return then, now, nil
@@ -73,8 +70,8 @@ func (w Want) identities(ctx context.Context, dir string, r metadata) (then, now
 	return w.Live.identitiesWith(ctx, path)
 }
 
-// checkIdentity refuses a backup with the identity of another host, or of this one in another cluster. That of a
-// clone, or of a host that joined once more, would make two hosts one.
+// checkIdentity refuses a backup with the identity of another host, or of this host in another cluster. The identity of a clone, or of a
+// host that joined once more, would make two hosts one.
 func (d *Database) checkIdentity(dir string, then, now identified) error {
 	switch {
 	case now.name == then.name:
@@ -91,7 +88,7 @@ func (d *Database) checkIdentity(dir string, then, now identified) error {
 	return nil
 }
 
-// CheckWhole is Check for a backup of which is known that it is the right one.
+// CheckWhole is Check for a backup that is known to be the right one.
 func (d *Database) CheckWhole(ctx context.Context, dir string) (err error) {
 	defer contain(&err)
 	r, err := d.metadata(dir)

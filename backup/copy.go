@@ -55,8 +55,7 @@ func copyOnline(ctx context.Context, path string, dst *os.File, progress func(do
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		// What the agent commits meanwhile stays in its WAL until we are done,
-		// and then one of its writes pays for syncing all of that. The disk may
+		// The agent's commits meanwhile stay in its WAL until we are done, and then one of its writes pays for syncing all of that. The disk may
 		// begin earlier.
 		writeBack(wal)
 		total := int64(b.PageCount()) * pageSize
@@ -101,9 +100,8 @@ func copyFile(ctx context.Context, from string, dst *os.File, progress func(done
 	return copyOpened(ctx, src, info, dst, progress)
 }
 
-// recoverCopy lets SQLite roll back or take over what a copied journal or WAL
-// holds, and leaves the file alone and whole. The journal is somebody else's, so
-// SQLite is kept to the folder: it removes the super-journal that a journal names.
+// recoverCopy lets SQLite roll back a copied journal or take over a copied WAL, and leaves the file alone and whole. The journal is
+// somebody else's, so SQLite is kept to the folder: it removes the super-journal that a journal names.
 func recoverCopy(ctx context.Context, path string) (err error) {
 	d, err := Open(path)
 	if err != nil {
@@ -118,7 +116,7 @@ func recoverCopy(ctx context.Context, path string) (err error) {
 		return err
 	}
 	err = c.Exec("SELECT count(*) FROM sqlite_schema")
-	// To close it checkpoints, as the last one to leave.
+	// Closing checkpoints, because this is the last connection.
 	if err = cmp.Or(err, c.Close()); err != nil {
 		return err
 	}

@@ -7,9 +7,8 @@ import (
 	"teleport-update/internal/version"
 )
 
-// CopyAs makes a new folder to, with the backup in from as the one of a version that wrote
-// the database, and whose name was not known when it was taken. After an error, to is for
-// the caller to remove.
+// CopyAs makes a new folder to, with the backup in from as the backup of r: that version wrote the database, and its name was not known
+// when the backup was taken. After an error, the caller has to remove to.
 func CopyAs(from, to string, r version.Release) error {
 	rec, err := readMetadata(from)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"teleport-update/internal/space"
 )
 
-// A Database is the agent's database: a name in a folder that is held open. All
-// work on it goes through the folder, so that it is done there, or not at all,
-// whatever its owner puts in the folder's place meanwhile.
+// A Database is the agent's database: a name in a folder that is held open. All work on it goes through the folder, so that it is done
+// there, or not at all, even if the owner replaces the folder meanwhile.
 type Database struct {
 	folder  *folder.Folder
 	name    string
@@ -21,10 +20,9 @@ type Database struct {
 	known   map[string]Sum // of backups, by their folders
 }
 
-// Open finds the folder of the agent's database at path, …/proc/sqlite.db, and
-// holds it open until Close. The database itself need not be there; where its folder
-// is not, the error matches ErrNoDatabase. A link on the way is followed only where
-// root made it: see package folder.
+// Open finds the folder of the agent's database at path, …/proc/sqlite.db, and holds it open until Close. The database itself need not be
+// there; if its folder is missing, the error matches ErrNoDatabase. A link on the way is followed only if root made it: see package
+// folder.
 func Open(path string) (*Database, error) {
 	dir, err := folder.Open(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,9 +37,8 @@ func Open(path string) (*Database, error) {
 // Close lets go of the folder.
 func (d *Database) Close() error { return d.folder.Close() }
 
-// Knows says what Take found of the backup in the folders, as somebody else has it on record:
-// then its backup.yaml, which others may have damaged since, is not asked.
-// The backup may have a second name in another folder.
+// Knows gives the database the result of Take for the backup in the folders, from another record: then backup.yaml, which others may have
+// damaged since, is not read. The backup may have a second name in another folder.
 func (d *Database) Knows(sum Sum, dirs ...string) {
 	d.known = map[string]Sum{}
 	for _, dir := range dirs {
@@ -49,7 +46,7 @@ func (d *Database) Knows(sum Sum, dirs ...string) {
 	}
 }
 
-// metadata is what there is to know of the backup in dir.
+// metadata returns all that is known about the backup in dir.
 func (d *Database) metadata(dir string) (metadata, error) {
 	sum, ok := d.known[dir]
 	if !ok || sum.CRC32C == "" {
@@ -61,7 +58,7 @@ func (d *Database) metadata(dir string) (metadata, error) {
 	return metadata{Sum: sum}, nil
 }
 
-// copied is the path of the database in the backup in dir, see record.file.
+// copied returns the path of the database in the backup in dir, see metadata.file.
 func (d *Database) copied(dir string) (string, error) {
 	r, err := d.metadata(dir)
 	if err != nil {
@@ -70,13 +67,13 @@ func (d *Database) copied(dir string) (string, error) {
 	return r.file(dir)
 }
 
-// Path is where the database was found, without links.
+// Path returns the path at which the database was found, without links.
 func (d *Database) Path() string { return filepath.Join(d.folder.Path(), d.name) }
 
 // Folder returns the identity of the folder in this boot.
 func (d *Database) Folder(boot string) (folder.ID, error) { return d.folder.ID(boot) }
 
-// Removed reports whether the folder that is held open was removed. One that was renamed, or hidden by a mount, was not.
+// Removed reports whether the folder that is held open was removed. A folder that was renamed, or hidden by a mount, was not removed.
 func (d *Database) Removed() bool { return d.folder.Removed() }
 
 // Owner returns the user that the folder belongs to.
@@ -85,10 +82,10 @@ func (d *Database) Owner() (uid int, err error) {
 	return uid, err
 }
 
-// at is the database's path through the folder.
+// at returns the database's path through the folder.
 func (d *Database) at() string { return d.folder.At(d.name) }
 
-// source looks the database up; ErrNoDatabase when there is none.
+// source looks the database up; ErrNoDatabase if there is no database.
 func (d *Database) source() (source, error) {
 	info, err := lstatOwn(d.at())
 	if isNotExist(err) {
@@ -97,25 +94,24 @@ func (d *Database) source() (source, error) {
 	return source{path: d.at(), info: info}, err
 }
 
-// There returns nil if the database is a file of its own, ErrNoDatabase if there is
-// nothing, and else what stands in its place.
+// There returns nil if the database is a file of its own, ErrNoDatabase if there is nothing, and else an error that names the thing in its
+// place.
 func (d *Database) There() (err error) {
 	defer d.explained(&err)
 	_, err = d.source()
 	return err
 }
 
-// CheckUnused returns an *InUseError when a process other than this one and the ones
-// excepted is connected to the database, or has it or one of its sidecars open for
-// writing. It takes no lock, so that it can be asked while the agent runs. What it cannot look at it passes over, see
-// UsersSeen: who undoes a change has to put the database back all the same.
+// CheckUnused returns an *InUseError if a process other than this one and the ones excepted is connected to the database, or has it or one
+// of its sidecars open for writing. It takes no lock, so that it can be asked while the agent runs. It skips processes that it cannot look
+// at, see UsersSeen: an undoing has to restore the database all the same.
 func (d *Database) CheckUnused(except []int) (err error) {
 	defer d.explained(&err)
 	return checkUnused(d.at(), except)
 }
 
-// UsersSeen returns an error that names a process which could have the database open and could not be looked at, as
-// CheckUnused does not: one of root's, or of the user that the database's folder belongs to.
+// UsersSeen returns an error that names a process which could have the database open and could not be looked at, unlike CheckUnused: a
+// process of root's, or of the user that the database's folder belongs to.
 func (d *Database) UsersSeen() error {
 	owner, err := d.Owner()
 	if err != nil {
@@ -124,7 +120,7 @@ func (d *Database) UsersSeen() error {
 	return procfs.Host().Unseen(0, owner)
 }
 
-// explained makes an error name the database by the path that people know.
+// explained replaces the database's path in an error by the path that people know.
 func (d *Database) explained(err *error) {
 	if *err == nil {
 		return

@@ -13,18 +13,16 @@ import (
 	"teleport-update/internal/space"
 )
 
-// busyTimeout is how long a lock that another process holds is waited for.
-// Teleport itself waits as long.
+// busyTimeout is the longest wait for another process's lock. Teleport itself waits as long.
 const busyTimeout = 10 * time.Second
 
-// ErrUnsettled says that a database cannot be read before it is recovered,
-// which is not for a reader to do.
+// ErrUnsettled says that a database cannot be read before it is recovered, and a reader must not recover it.
 var ErrUnsettled = errors.New("the journal of an interrupted write lies beside it: the agent recovers it when it starts")
 
 // ErrNoDatabase says that the host has no agent database.
 var ErrNoDatabase = errors.New("the host has no agent database")
 
-// ErrLocked says that another process kept its lock on the database for longer than a lock is waited for.
+// ErrLocked says that another process kept its lock on the database for longer than busyTimeout.
 var ErrLocked = errors.New("stayed locked by another process")
 
 // A CorruptError says that the agent's database is damaged, or is no SQLite
@@ -38,15 +36,15 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s is damaged or not an SQLite database: %s", e.Path, e.Detail)
 }
 
-// NotLooked reports whether an error says that a database could not be looked at, for a cause of the host's or of another
-// process's: nothing is known of the database then.
+// NotLooked reports whether an error says that a database could not be looked at, because of the host or of another process: then nothing
+// is known about the database.
 func NotLooked(err error) bool {
 	_, errno := errors.AsType[unix.Errno](err)
 	return errno || errors.Is(err, ErrLocked) || errors.Is(err, sqlite3.CANTOPEN) || ofHost(err)
 }
 
-// explain turns what SQLite reports while it works on the agent's database at
-// path into an error that says what it means here. Room is needed in dir.
+// explain turns an error of SQLite in its work on the agent's database at path into an error that says what it means here. Room is needed
+// in dir.
 func explain(ctx context.Context, err error, path, dir string) error {
 	switch {
 	case err == nil:
@@ -70,10 +68,8 @@ func explain(ctx context.Context, err error, path, dir string) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// contain turns a panic into an error. The SQLite library panics where the C
-// one would crash or return "out of memory", and what makes it do so is the
-// content of a file that somebody else wrote: a reason to refuse, not to die in
-// the middle of a transaction.
+// contain turns a panic into an error. The SQLite library panics in cases in which the C library would crash or return "out of memory". The
+// content of a file that somebody else wrote causes that: a reason to refuse, not to die in the middle of a transaction.
 func contain(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("the SQLite library gave up: %v", r)

@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// examine reads a copy twice, side by side: for what SQLite's quick_check finds
-// wrong, and for its checksum.
+// examine reads a copy twice, side by side: for the findings of SQLite's quick_check, and for its checksum.
 func examine(ctx context.Context, f *os.File) (problems, crc string, err error) {
 	var wait sync.WaitGroup
 	var sumErr error
@@ -24,10 +23,8 @@ func examine(ctx context.Context, f *os.File) (problems, crc string, err error) 
 // castagnoli is the polynomial that processors compute themselves.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum returns the file's CRC-32C in hexadecimal. It is there to notice a disk
-// that lost or changed something, not an enemy, who could as well write a new
-// sum beside it: a cryptographic digest would only take longer, on processors
-// without instructions for it longer than all the rest.
+// sum returns the file's CRC-32C in hexadecimal. It finds damage by a disk, not by an enemy, who could as well write a new sum beside it: a
+// cryptographic digest would only take longer, on processors without instructions for it longer than all the rest.
 func sum(ctx context.Context, f *os.File) (string, error) {
 	info, err := f.Stat()
 	if err != nil {

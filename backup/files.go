@@ -16,8 +16,7 @@ const (
 	metaName = "backup.yaml"
 )
 
-// sidecars are what SQLite may keep beside a database. They belong to that one
-// file.
+// sidecars are files that SQLite may keep beside a database. They belong to that one file.
 var sidecars = [...]string{"-journal", "-wal", "-shm"}
 
 // openOwn opens a file of the database for reading, see own.
@@ -54,9 +53,8 @@ func lstatOwn(path string) (fs.FileInfo, error) {
 	return info, own(path, info)
 }
 
-// own refuses what is not a regular file with this one name. The folder may
-// belong to a user who could otherwise have root read or write a file of
-// somebody else's.
+// own refuses a path that is not a regular file with this one name. The folder may belong to a user who could otherwise have root read or
+// write somebody else's file.
 func own(path string, info fs.FileInfo) error {
 	if err := file(path, info); err != nil {
 		return err
@@ -67,7 +65,7 @@ func own(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// file refuses what is not a regular file.
+// file refuses a path that is not a regular file.
 func file(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:

@@ -19,39 +19,38 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// errNoIdentity is a database of an agent that has not joined a cluster, or that
-// keeps its identity where this program does not look.
+// errNoIdentity means that the agent of a database has not joined a cluster, or keeps its identity in an unknown place.
 var errNoIdentity = errors.New("it names no host and no cluster")
 
 // hostIDName is the file in which the agent keeps the id of its host.
 const hostIDName = "host_uuid"
 
-// maxIdentity is far above what the agent stores of one identity, in bytes.
+// maxIdentity is far above the size of one stored identity of the agent, in bytes.
 const maxIdentity = 1 << 20
 
-// hostAndCluster is the name in a certificate of an agent: its host's id, and the cluster that it
-// joined. The id is a UUID, or ACCOUNT-INSTANCE of a host that joined with the method ec2. It is
-// compiled where it is needed: each run of the timer would do it.
+// hostAndCluster matches the name in a certificate of an agent: its host's id, and the cluster that it joined. The id is a UUID, or
+// ACCOUNT-INSTANCE for a host that joined with the method ec2. It is compiled only when it is needed: else each run of the timer would do
+// it.
 var hostAndCluster = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]{12}-i-[0-9a-f]{8,17})\.[!-~]+$`)
 })
 
-// identified is who an agent is by its database.
+// identified is the identity of an agent in its database.
 type identified struct {
-	name string // that its certificates were issued for, in printable ASCII
-	// ofHost: the name has a form that Teleport gives to one host in one cluster. Any two names that differ
-	// are of two hosts, whatever their form; the same one is proof of the same host only in that form.
+	name string // in its certificates, in printable ASCII
+	// ofHost: the name has a form that Teleport gives to one host in one cluster. Two different names belong to two hosts, whatever their
+	// form; two equal names prove the same host only in that form.
 	ofHost       bool
 	certificates [sha256.Size]byte
 	none         bool // the database was read, and names nobody
 }
 
-// readable reports whether a name can be told, and compared.
+// readable reports whether a name can be printed and compared.
 func readable(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// identity reads the certificates in an agent's database. All of them must say the same.
+// identity reads the certificates in an agent's database. All of them must have the same name.
 func identity(c *sqlite3.Conn) (found identified, err error) {
 	stmt, _, err := c.Prepare(`SELECT value FROM kv WHERE key GLOB '/ids/*/current' ORDER BY key`)
 	if err != nil {
@@ -94,8 +93,8 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 	return found, nil
 }
 
-// identitiesWith are those of a copy and of the agent's database of today. Each is the zero value if the
-// database has none, or cannot be read.
+// identitiesWith returns the identities of a copy and of the agent's current database. Each is the zero value if the database has no
+// identity, or cannot be read.
 func (d *Database) identitiesWith(ctx context.Context, copied string) (then, now identified, err error) {
 	then, err = settled(ctx, copied, identity)
 	then.none = errors.Is(err, errNoIdentity)
@@ -111,9 +110,8 @@ func (d *Database) identitiesWith(ctx context.Context, copied string) (then, now
 // maxHostID is more than an agent writes into host_uuid, in bytes.
 const maxHostID = 256
 
-// checkHostID returns an error unless the agent's host_uuid names the host of an identity. It is for an
-// agent whose database names no host, as before it has joined. The file is the agent's user's, so it is
-// asked only for a reason to refuse.
+// checkHostID returns an error unless the agent's host_uuid names the host of an identity. It is for an agent whose database names no host,
+// as before it has joined. The file belongs to the agent's user, so it can only give a reason to refuse.
 func (d *Database) checkHostID(who identified) error {
 	dir, err := folder.Open(d.dataDir)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 // or may write it.
 type InUseError struct {
 	Path string
-	// PIDs are the processes; none when somebody held a lock for a moment and was
-	// gone.
+	// PIDs are the processes; empty if somebody held a lock for a moment and was gone.
 	PIDs []int
 }
 
@@ -35,9 +34,8 @@ func (e *InUseError) Who() string {
 	return strings.Join(who, ", ")
 }
 
-// checkUnused asks the kernel who has the files open. A lock would not tell: with a
-// rollback journal, a connection that is idle holds none. Who only reads the files,
-// and holds no lock, is no connection that a restore could mislead.
+// checkUnused asks the kernel which processes have the files open. A lock would not show that: with a rollback journal, an idle connection
+// holds no lock. A process that only reads the files, and holds no lock, is no connection that a restore could mislead.
 func checkUnused(path string, except []int) error {
 	var files []procfs.FileID
 	for _, suffix := range append([]string{""}, sidecars[:]...) {

@@ -25,25 +25,21 @@ var errLocked = errors.New("locked by another process")
 // mode, from removing the WAL and its index. In WAL mode it hinders no reader
 // and no writer. It returns errLocked instead of waiting.
 func lockShared(path string) (io.Closer, error) {
-	// The pending byte first, and not for long: one that holds it waits for
-	// readers to leave.
+	// The pending byte first, and not for long: a process that holds it waits for readers to leave.
 	return lock(path,
 		unix.Flock_t{Type: unix.F_RDLCK, Start: pendingByte, Len: 1},
 		unix.Flock_t{Type: unix.F_RDLCK, Start: sharedFirst, Len: sharedSize},
 		unix.Flock_t{Type: unix.F_UNLCK, Start: pendingByte, Len: 1})
 }
 
-// lockExclusive keeps everybody out; it is had only when nobody reads or writes
-// and, in WAL mode, nobody is connected. It returns errLocked instead of
-// waiting.
+// lockExclusive keeps everybody out; it succeeds only if nobody reads or writes and, in WAL mode, nobody is connected. It returns errLocked
+// instead of waiting.
 func lockExclusive(path string) (io.Closer, error) {
 	return lock(path, unix.Flock_t{Type: unix.F_WRLCK, Start: pendingByte, Len: allSize})
 }
 
-// lock opens the file for writing, because a write lock asks for that;
-// nothing is ever written through it. Closing it releases the locks: they are
-// locks of the open file, not of the process, and do not touch those of
-// connections in this process.
+// lock opens the file for writing, because a write lock needs that; nothing is ever written through it. Closing it releases the locks: they
+// are locks of the open file, not of the process, and do not touch the locks of connections in this process.
 func lock(path string, locks ...unix.Flock_t) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

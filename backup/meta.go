@@ -16,24 +16,22 @@ import (
 	"teleport-update/internal/version"
 )
 
-// maxMeta is far above what backup.yaml ever holds, bytes.
+// maxMeta is far above the size of backup.yaml, in bytes.
 const maxMeta = 64 << 10
 
-// metadata is the content of backup.yaml: what the backup is of, and how to tell
-// that sqlite.db is still the file that was written.
+// metadata is the content of backup.yaml: the Meta of the backup, and a Sum that shows a change of sqlite.db.
 type metadata struct {
 	Meta
 	Sum
 }
 
-// Sum tells whether sqlite.db is still the file that was written.
+// Sum shows whether sqlite.db is still the file that was written.
 type Sum struct {
 	Size   int64
 	CRC32C string // hexadecimal; empty if another program wrote the backup
 }
 
-// document is backup.yaml as RFD 0169 (§On-disk layout) has it, with edition,
-// size and crc32c added. Fields it does not know are left alone.
+// document is backup.yaml in the form of RFD 0169 (§On-disk layout), with edition, size and crc32c added. Unknown fields are left alone.
 type document struct {
 	Version string `yaml:"version"`
 	Kind    string `yaml:"kind"`
@@ -104,14 +102,13 @@ func readMetadata(dir string) (metadata, error) {
 	}, nil
 }
 
-// Created is when the backup in dir was taken.
+// Created returns when the backup in dir was taken.
 func Created(dir string) (time.Time, error) {
 	r, err := readMetadata(dir)
 	return r.Created, err
 }
 
-// checkDir returns an error unless a backup's folder is one that nobody else can
-// put anything into: what is there is given back to the agent as its own.
+// checkDir returns an error unless a backup's folder is one that nobody else can put anything into: its files become the agent's own again.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"teleport-update/internal/space"
 )
 
-// A place is where a database is restored to.
+// A place is the destination of a restore.
 type place struct {
 	path string
 	mode fs.FileMode
@@ -27,8 +27,7 @@ type place struct {
 	gid  int
 }
 
-// place looks at what is there to be restored to. Where there is nothing, the
-// folder's owner gets the file.
+// place looks at the current database. If there is no database, the folder's owner gets the file.
 func (d *Database) place() (place, error) {
 	t := place{path: d.at(), mode: 0o600}
 	info, err := lstatOwn(t.path)
@@ -72,10 +71,8 @@ func (t place) hasRoom(size int64) (bool, error) {
 	return free.Bytes >= log+log/16+max(0, size-c.size)+spaceMargin, nil
 }
 
-// open opens the database that is there for writing. Exclusive locking keeps
-// the WAL index in memory instead of in a file, and ends a transaction by
-// synced zeros at the start of the journal, so that a journal whose removal was
-// lost in a power cut has no force.
+// open opens the existing database for writing. Exclusive locking keeps the WAL index in memory instead of in a file, and ends a
+// transaction by synced zeros at the start of the journal, so that a journal whose removal was lost in a power cut has no force.
 func (t place) open() (*sqlite3.Conn, error) {
 	return connect(context.Background(), t.path, sqlite3.OPEN_READWRITE, url.Values{
 		"_pragma": {
@@ -105,8 +102,8 @@ func (t place) overwrite(copied string) (committed bool, err error) {
 }
 
 func (t place) overwriteOn(c *sqlite3.Conn, copied string) (committed bool, err error) {
-	// Exclusive locking keeps the lock from here on. Who connected before it was had, and is
-	// idle, may have no lock, and would go on with what it read of the database before.
+	// Exclusive locking keeps the lock from here on. A process that connected before, and is idle, may have no lock, and would go on with its
+	// old pages of the database.
 	if err := c.Exec("BEGIN EXCLUSIVE; COMMIT"); err != nil {
 		return false, err
 	}
@@ -117,8 +114,7 @@ func (t place) overwriteOn(c *sqlite3.Conn, copied string) (committed bool, err 
 	return err == nil, err
 }
 
-// dropSidecars removes what a restore leaves beside the database. Once somebody is
-// connected, those files are that process's.
+// dropSidecars removes leftovers of a restore beside the database. Once a process is connected, those files are that process's.
 func (t place) dropSidecars() error {
 	lock, err := t.keepOut()
 	if _, inUse := errors.AsType[*InUseError](err); inUse {
@@ -148,14 +144,12 @@ func (t place) keepOut() (io.Closer, error) {
 	return lock, nil
 }
 
-// replace puts a copy of the backup in the place of what is there.
+// replace puts a copy of the backup in the place of the database.
 //
-// Between taking the old sidecars away and giving the copy its name, a crash
-// leaves the old file without them. Where they still had a meaning, they are
-// folded into the file first, so that it is whole alone. Where that fails, the
-// file could not be read with them either, and nothing is lost. The other
-// order, new file first, would let a crash put the old WAL or journal on the
-// new file, whose pages SQLite would then take back without a word.
+// Between the removal of the old sidecars and the naming of the copy, a crash leaves the old file without them. If they still had a
+// meaning, they are folded into the file first, so that it is whole alone. If that fails, the file could not be read with them either, and
+// nothing is lost. The other order, new file first, would let a crash put the old WAL or journal on the new file, whose pages SQLite would
+// then take back without a word.
 func (t place) replace(ctx context.Context, copied string) error {
 	temp, err := durable.CreateTemp(t.path)
 	if err != nil {
@@ -205,8 +199,7 @@ func (t place) fill(ctx context.Context, temp *os.File, copied string) error {
 	return temp.Sync()
 }
 
-// fold makes the database whole without sidecars, where that is possible:
-// a journal is rolled back, a WAL taken over.
+// fold makes the database whole without sidecars, if that is possible: a journal is rolled back, a WAL taken over.
 func (t place) fold() {
 	if c, err := t.open(); err == nil {
 		// An error means that there is nothing to save, see replace.
@@ -215,8 +208,8 @@ func (t place) fold() {
 	}
 }
 
-// verify makes sure that the database is sound, is the one that was restored,
-// and is on stable storage. Somebody may be connected to it, and write.
+// verify makes sure that the database is sound, has the restored schema, and is on stable storage. Somebody may be connected to it, and
+// write.
 func (t place) verify(ctx context.Context, want schema) error {
 	src := source{path: t.path}
 	problems, err := query(ctx, src, quickCheckOn)
@@ -257,8 +250,7 @@ func (t place) cleanTemp() error {
 	return nil
 }
 
-// inUse names who has the database open, after a lock has shown that somebody
-// has.
+// inUse names the processes that have the database open, after a lock has shown that there is one.
 func (t place) inUse() error {
 	if err := checkUnused(t.path, nil); err != nil {
 		return err

@@ -10,21 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Restore makes the database what it was when the backup in dir was taken, and
-// checks and syncs the result. The agent must be stopped. The file keeps its
-// mode and owner; where there is none, it is made, for the owner of its folder
-// only: a version that removed its database must not cost the agent its identity.
-// The folder is never made.
+// Restore replaces the database by the backup in dir, and checks and syncs the result. The agent must be stopped. The file keeps its mode
+// and owner; if there is no file, it is made, only for the owner of its folder: a version that removed its database must not cost the agent
+// its identity. The folder is never made.
 //
-// Whether the backup is the right one is for Check to say; that it is complete
-// and undamaged is made sure of here as well. The errors to decide on:
-// *InvalidError and *InUseError, after which nothing of the backup is in the
-// database, whatever its user did to it, and *space.Error, for which the room is
-// looked at before anything is changed. Who connects once the backup is in the
-// database works on what was restored, and is not in its way.
+// Check says whether the backup is the right one; Restore makes sure as well that it is complete and undamaged. The errors to decide on:
+// *InvalidError and *InUseError, after which nothing of the backup is in the database, even if its user interferes, and *space.Error,
+// because the room is looked at before anything is changed. A process that connects once the backup is in the database works on the
+// restored database, and is not in its way.
 //
-// After a crash the database is what it was or what the backup holds; see
-// replace for the one moment when it may be neither. Restoring again is always
+// After a crash the database is the old one or the backup; see replace for the one moment when it may be neither. Restoring again is always
 // possible and ends well. Once the copying has begun, ctx does not end it.
 func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	defer d.explained(&err)
@@ -80,8 +75,7 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 		case committed, inUse, ctx.Err() != nil:
 			return err
 		}
-		// What is there cannot take the backup: it is damaged, or its pages
-		// have another size. Nothing of it is wanted, so a new file may come.
+		// The database cannot take the backup: it is damaged, or its pages have another size. Nothing of it is wanted, so a new file may come.
 	}
 	if err := t.replace(ctx, copied); err != nil {
 		return explain(ctx, err, t.path, filepath.Dir(t.path))
@@ -89,10 +83,9 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	return t.verify(ctx, want)
 }
 
-// CanRestore looks whether a restore is possible now: the backup is there, the folder
-// can be written, nothing but a file of the agent's is in the database's place, nobody but
-// the processes of except is connected to it or may write it, and there is room. It costs no more than that, and changes nothing; that the
-// backup is undamaged is for CheckWhole to say. Errors are those of Restore.
+// CanRestore looks whether a restore is possible now: the backup is there, the folder can be written, nothing but a file of the agent's is
+// in the database's place, nobody but the processes of except is connected to it or may write it, and there is room. It changes nothing. It
+// does not look for damage of the backup, see CheckWhole. Errors are as for Restore.
 func (d *Database) CanRestore(dir string, except []int) (err error) {
 	defer d.explained(&err)
 	defer contain(&err)

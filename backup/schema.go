@@ -10,10 +10,8 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// Probe tells whether a backup of the database looks possible,
-// at the cost of reading its schema: nil, ErrNoDatabase, or a *CorruptError.
-// It changes nothing. Damage further inside shows only when the backup is
-// taken.
+// Probe reports whether a backup of the database looks possible, at the cost of reading its schema: nil, ErrNoDatabase, or a *CorruptError.
+// It changes nothing. Damage further inside shows only when the backup is taken.
 func (d *Database) Probe(ctx context.Context) error {
 	return d.inspect(ctx, func(c *sqlite3.Conn) (problems string, err error) {
 		_, err = readSchema(c)
@@ -21,9 +19,8 @@ func (d *Database) Probe(ctx context.Context) error {
 	})
 }
 
-// Inspect is Probe at the cost of reading the whole database: it runs SQLite's
-// quick_check. It changes nothing; with a rollback journal, the agent's writes
-// wait meanwhile. What has to be recovered first is not looked into.
+// Inspect is Probe at the cost of reading the whole database: it runs SQLite's quick_check. It changes nothing; with a rollback journal,
+// the agent's writes wait meanwhile. A database that has to be recovered first is not looked into.
 func (d *Database) Inspect(ctx context.Context) error { return d.inspect(ctx, quickCheckOn) }
 
 func (d *Database) inspect(ctx context.Context, check func(*sqlite3.Conn) (problems string, err error)) (err error) {
@@ -43,30 +40,28 @@ func (d *Database) inspect(ctx context.Context, check func(*sqlite3.Conn) (probl
 	return explain(ctx, err, src.path, src.path)
 }
 
-// SameSchema reports whether the live database has the schema of the
-// backup in dir: the same user_version, tables, indexes, views and triggers.
-// When it has not, the version that left the backup may not work on it.
-// An error means that it cannot be told.
+// SameSchema reports whether the live database has the schema of the backup in dir: the same user_version, tables, indexes, views and
+// triggers. If it has not, the version that left the backup may not work on it. An error means that this is not known.
 func (d *Database) SameSchema(ctx context.Context, dir string) (same bool, err error) {
 	then, now, err := d.schemas(ctx, dir)
 	return err == nil && now == then, err
 }
 
-// Descent says how sure it is that a database is the one that was backed up.
+// Descent says how sure it is that a database is the one in a backup.
 type Descent int
 
 const (
-	// NoDescent: it is another one, or that cannot be told.
+	// NoDescent: it is another one, or that is not known.
 	NoDescent Descent = iota
-	// SameTables: it has all tables, of which there are some, whatever a newer version
-	// added. One that an agent made anew has them, too.
+	// SameTables: it has all tables of the backup, at least one, besides tables that a newer version added. A database that an agent made anew
+	// has them, too.
 	SameTables
 	// SameIdentity: and the certificates of the agent, which are issued once.
 	SameIdentity
 )
 
-// DescendsFrom looks whether the live database is the one of the backup in dir. One with
-// other certificates is not. An error means that it cannot be told.
+// DescendsFrom looks whether the live database is the one of the backup in dir. A database with other certificates is not. An error means
+// that this is not known.
 func (d *Database) DescendsFrom(ctx context.Context, dir string) (Descent, error) {
 	then, now, err := d.schemas(ctx, dir)
 	if err != nil {
@@ -84,7 +79,7 @@ func (d *Database) DescendsFrom(ctx context.Context, dir string) (Descent, error
 	return d.sameCertificates(ctx, dir)
 }
 
-// sameCertificates is DescendsFrom for a database whose tables are those.
+// sameCertificates is DescendsFrom for a database that has the backup's tables.
 func (d *Database) sameCertificates(ctx context.Context, dir string) (_ Descent, err error) {
 	defer d.explained(&err)
 	defer contain(&err)
@@ -115,7 +110,7 @@ func (d *Database) sameCertificates(ctx context.Context, dir string) (_ Descent,
 	return NoDescent, nil
 }
 
-// schemas are that of the backup in dir, and that of the live database.
+// schemas returns the schema of the backup in dir, and the schema of the live database.
 func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, err error) {
 	defer d.explained(&err)
 	defer contain(&err)

@@ -10,13 +10,12 @@ import (
 // version that works on one database works on the other.
 type Schema struct{ schema schema }
 
-// Digest is the schema as it is written down: equal texts are equal schemas.
+// Digest returns the schema as a text: equal texts are equal schemas.
 func (s Schema) Digest() string {
 	return fmt.Sprintf("%d-%x", s.schema.userVersion, s.schema.objects[:8])
 }
 
-// SchemaOf reads the schema of the backup in dir. An *InvalidError says why that is no
-// backup.
+// SchemaOf reads the schema of the backup in dir. An *InvalidError says why there is no backup.
 func SchemaOf(ctx context.Context, dir string) (_ Schema, err error) {
 	defer contain(&err)
 	r, err := readMetadata(dir)
@@ -34,8 +33,7 @@ func SchemaOf(ctx context.Context, dir string) (_ Schema, err error) {
 	return Schema{found}, err
 }
 
-// NameOf is the name, of a host in a cluster, that the certificates in the backup in dir were issued for; empty if it has none that
-// can be read.
+// NameOf returns the name of a host in a cluster in the certificates of the backup in dir; empty if it has no name that can be read.
 func NameOf(ctx context.Context, dir string) (_ string, err error) {
 	defer contain(&err)
 	r, err := readMetadata(dir)
@@ -53,7 +51,7 @@ func NameOf(ctx context.Context, dir string) (_ string, err error) {
 	return found.name, err
 }
 
-// Schema reads the schema of the live database; ErrNoDatabase where there is none.
+// Schema reads the schema of the live database; ErrNoDatabase if there is no database.
 func (d *Database) Schema(ctx context.Context) (_ Schema, err error) {
 	defer d.explained(&err)
 	defer contain(&err)
@@ -68,7 +66,7 @@ func (d *Database) Schema(ctx context.Context) (_ Schema, err error) {
 	return Schema{found}, err
 }
 
-// MetaOf is what backup.yaml says the backup in dir is of.
+// MetaOf returns the Meta in the backup.yaml in dir.
 func MetaOf(dir string) (Meta, error) {
 	r, err := readMetadata(dir)
 	return r.Meta, err

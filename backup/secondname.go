@@ -13,11 +13,10 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// GiveSecondName gives the backup in dir a second name in the folder second, which is
-// made for root only: it outlives the removal of dir, and takes no room. What was in
-// second goes first. When it returns no error, the second name is on stable storage, as
-// the backup has to be. It is impossible where the two are on different file systems, or
-// on one without hard links; then nothing is left in second, and the backup is what it was.
+// GiveSecondName gives the backup in dir a second name in the folder second, which is made for root only: it outlives the removal of dir,
+// and takes no room. The old content of second goes first. If it returns no error, the second name is on stable storage, as the backup has
+// to be. It is impossible if the two are on different file systems, or on one without hard links; then nothing is left in second, and the
+// backup is unchanged.
 func GiveSecondName(dir, second string) (err error) {
 	if err := DropSecondName(second); err != nil {
 		return err
@@ -30,7 +29,7 @@ func GiveSecondName(dir, second string) (err error) {
 	if err := durable.MkdirAll(second, 0o700); err != nil {
 		return err
 	}
-	// As when it was taken: the file that says that all is there comes last.
+	// As when the backup was taken: the file that shows that all is there comes last.
 	for _, name := range []string{FileName, metaName} {
 		if err := durable.Link(filepath.Join(dir, name), filepath.Join(second, name)); err != nil {
 			return err
@@ -39,7 +38,7 @@ func GiveSecondName(dir, second string) (err error) {
 	return nil
 }
 
-// DropSecondName takes a second name away. That there is none is fine.
+// DropSecondName removes a second name. A missing one is no error.
 func DropSecondName(second string) error {
 	if _, err := os.Lstat(second); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -61,7 +60,7 @@ func OnlyName(second string) (taken time.Time, only bool) {
 	return taken, err == nil
 }
 
-// HasSecondName reports whether second has the database that is backed up in dir.
+// HasSecondName reports whether second has the database of the backup in dir.
 func HasSecondName(dir, second string) bool {
 	one, err1 := os.Lstat(filepath.Join(dir, FileName))
 	other, err2 := os.Lstat(filepath.Join(second, FileName))

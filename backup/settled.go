@@ -10,8 +10,8 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// settledName is the file that tells that the transaction which took a backup has ended, and of which backup: it
-// has the time at which that was taken.
+// settledName is the file that says that the transaction which took a backup has ended. It has the time at which the backup was taken, to
+// identify it.
 const settledName = "settled"
 
 // Settle notes that the transaction which took the backup in dir has ended: nobody restores the backup for it any more.
@@ -29,7 +29,7 @@ func Settle(dir string) error {
 	return nil
 }
 
-// Settled reports whether the transaction which took the backup in dir has ended, as far as it is noted.
+// Settled reports whether it is noted that the transaction which took the backup in dir has ended.
 func Settled(dir string) bool {
 	r, err := readMetadata(dir)
 	if err != nil {
@@ -39,5 +39,5 @@ func Settled(dir string) bool {
 	return err == nil && string(note) == r.taken()
 }
 
-// taken tells one backup from another in the same folder.
+// taken identifies a backup among the backups that were ever in its folder.
 func (r metadata) taken() string { return r.Created.UTC().Format(time.RFC3339Nano) + "\n" }

@@ -15,16 +15,15 @@ import (
 // magic opens every SQLite database that is not empty.
 const magic = "SQLite format 3\x00"
 
-// A source is a database at rest or at work. Its path leads through an open folder,
-// or is absolute, root's, and free of links: only the last element can be one, and
-// that is never followed.
+// A source is a database at rest or at work. Its path leads through an open folder, or is absolute, root's, and free of links: only the
+// last element can be a link, and that is never followed.
 type source struct {
 	path   string
 	info   fs.FileInfo
-	copied bool // it is that of a backup
+	copied bool // it is the database of a backup
 }
 
-// realDir returns a folder, which is root's, absolute and with links resolved.
+// realDir returns an absolute folder, which is root's, with links resolved.
 func realDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -33,7 +32,7 @@ func realDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// condition is how the files of a database lie there at one moment.
+// condition is the state of a database's files at one moment.
 type condition struct {
 	size    int64 // of the database file, bytes
 	walSize int64
@@ -42,8 +41,7 @@ type condition struct {
 	journal bool // a rollback journal that is not finished
 }
 
-// look reads the condition. It returns a *CorruptError for what cannot be a
-// database, and an error for files that are not what they seem.
+// look reads the condition. It returns a *CorruptError for a file that cannot be a database, and an error for files of a wrong kind.
 func (s source) look() (condition, error) {
 	var c condition
 	open := openOwn
@@ -92,9 +90,8 @@ func (s source) look() (condition, error) {
 	return c, nil
 }
 
-// unattended reports whether the database looks like one that nobody has open
-// and that a read-only connection cannot read, or not without making files
-// beside it.
+// unattended reports whether it looks as if nobody has the database open and a read-only connection cannot read it, or not without making
+// files beside it.
 func (c condition) unattended() bool {
 	return c.journal || c.size == 0 || c.wal && !c.index
 }
@@ -107,10 +104,8 @@ func (c condition) unsettled() bool {
 // errAgain says that the database changed hands while it was looked at.
 var errAgain = errors.New("the owner of the database changed while it was opened")
 
-// read calls the one function that can read the database as it lies there:
-// online, which uses a read-only connection and its locks, or atRest, which
-// runs while an exclusive lock keeps everybody else out. Neither finds itself
-// making a file in the agent's folder.
+// read calls the one function that can read the database as it lies there: online, which uses a read-only connection and its locks, or
+// atRest, which runs while an exclusive lock keeps everybody else out. Neither makes a file in the agent's folder.
 func (s source) read(ctx context.Context, online func() error, atRest func(condition) error) error {
 	limit := time.Now().Add(busyTimeout)
 	for {
@@ -157,9 +152,8 @@ func (s source) readNow(online func() error, atRest func(condition) error) error
 	if !c.wal {
 		return online()
 	}
-	// The last one to leave takes the WAL and its index along, and a read-only
-	// connection would make new ones and leave them. The lock keeps that last
-	// one from taking them.
+	// The last connection to close takes the WAL and its index along, and a read-only connection would make new ones and leave them. The lock
+	// keeps the last connection from taking them.
 	lock, err := lockShared(s.path)
 	if errors.Is(err, errLocked) {
 		return errAgain
@@ -177,8 +171,7 @@ func (s source) readNow(online func() error, atRest func(condition) error) error
 	return online()
 }
 
-// unfinished reports whether a rollback journal is in force. One that is
-// finished is empty or begins with zeros, depending on the journal mode.
+// unfinished reports whether a rollback journal is in force. A finished one is empty or begins with zeros, depending on the journal mode.
 func unfinished(journal string) (bool, error) {
 	f, _, err := openOwn(journal)
 	if isNotExist(err) {

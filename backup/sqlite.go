@@ -13,7 +13,7 @@ import (
 	"teleport-update/internal/folder"
 )
 
-// maxProblems is how many findings of a check are told.
+// maxProblems is how many findings of a check are reported.
 const maxProblems = 5
 
 // connect opens the database file at path, which must be absolute and free of
@@ -55,8 +55,7 @@ func fileURI(path, query string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
 
-// quickCheckOn runs SQLite's quick_check. It returns what is wrong with the database, or
-// an empty string.
+// quickCheckOn runs SQLite's quick_check. It returns the problems of the database, or an empty string.
 func quickCheckOn(c *sqlite3.Conn) (problems string, err error) {
 	stmt, _, err := c.Prepare(fmt.Sprintf("PRAGMA quick_check(%d)", maxProblems))
 	if err != nil {
@@ -75,8 +74,7 @@ func quickCheckOn(c *sqlite3.Conn) (problems string, err error) {
 	return strings.Join(found, "; "), stmt.Err()
 }
 
-// schema is what a version of the agent recognises its database by: two that
-// are equal were made by the same migrations.
+// schema is how a version of the agent recognises its database: two equal schemas were made by the same migrations.
 type schema struct {
 	userVersion int64
 	objects     [sha256.Size]byte

@@ -38,7 +38,7 @@ func copyOpened(ctx context.Context, src io.Reader, info fs.FileInfo, dst io.Wri
 	}
 }
 
-// reportProgress says how far a copy is that takes long enough to be watched.
+// reportProgress reports the progress of a copy that takes long enough to be watched.
 func reportProgress(progress func(done, total int64), done, total int64) {
 	if progress != nil && total > progressAbove {
 		progress(min(done, total), total)
@@ -59,8 +59,7 @@ func settle(ctx context.Context, f *os.File) {
 	}
 }
 
-// writeBack lets the disk begin to write what the file has in memory. It is only
-// a hint: whoever syncs the file later has less to wait for.
+// writeBack lets the disk begin to write the file's pages in memory. It is only a hint: a later sync has less to wait for.
 func writeBack(f *os.File) {
 	if f != nil {
 		unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)

@@ -15,15 +15,13 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// A TakeRequest says what is backed up, and where to.
+// A TakeRequest describes a backup and its place.
 type TakeRequest struct {
-	// Dir is the folder of the backup. It is made, for root only, where it does
-	// not exist. Nothing else may work in it meanwhile.
+	// Dir is the folder of the backup. It is made, for root only, if it does not exist. Nothing else may work in it meanwhile.
 	Dir  string
 	Meta Meta
-	// Stopped says that the agent was stopped for this, so that nothing may be
-	// written after the copy. It is checked: when any process is connected to the
-	// database or may write it, Take returns an *InUseError.
+	// Stopped says that the agent was stopped for this, so that nothing may be written after the copy. It is checked: if any process is
+	// connected to the database or may write it, Take returns an *InUseError.
 	Stopped bool
 	// Progress, unless it is nil, is called every 8 MiB with the bytes that are copied and
 	// the bytes of the whole, for databases above 100 MiB. The check and the sync that
@@ -31,11 +29,9 @@ type TakeRequest struct {
 	Progress func(done, total int64)
 }
 
-// Take backs up the database. When it returns no error, the backup is whole,
-// checked, readable by root only (the file keeps the owner of the source) and
-// on stable storage, and has replaced the one that was in the folder; its sum is for
-// whoever must not depend on backup.yaml, see Knows. With an error the one before
-// still stands, or, after a failure in the last steps, none.
+// Take backs up the database. If it returns no error, the backup is whole, checked, readable by root only (the file keeps the owner of the
+// source) and on stable storage, and has replaced the folder's previous backup. Its sum is for a caller that must not depend on
+// backup.yaml, see Knows. After an error the previous backup still stands, or, after a failure in the last steps, no backup.
 //
 // The errors to decide on: ErrNoDatabase; *CorruptError when no backup of this
 // database is possible; *space.Error; *InUseError. It gives up when ctx ends,
@@ -137,15 +133,13 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 	return metadata{Sum: Sum{Size: info.Size(), CRC32C: crc}}, nil
 }
 
-// publish gives a finished copy its name. A backup.yaml never describes another database
-// than the one in its folder, not even for a moment.
+// publish gives a finished copy its name. A backup.yaml never describes a database other than the one in its folder, not even for a moment.
 func publish(temp, dir string, rec metadata) error {
 	if err := durable.Remove(filepath.Join(dir, metaName)); err != nil {
 		return err
 	}
 	name := filepath.Join(dir, FileName)
-	// Somebody may have looked into the old copy with a tool that left these. That
-	// they are gone is on stable storage with the new name.
+	// Somebody may have looked into the old copy with a tool that left these. Their removal is on stable storage with the new name.
 	for _, suffix := range sidecars {
 		if err := durable.UnlinkNoSync(name + suffix); err != nil {
 			return err
@@ -157,9 +151,8 @@ func publish(temp, dir string, rec metadata) error {
 	return rec.write(dir)
 }
 
-// Size returns how many bytes of space a backup of the database may
-// take; ErrNoDatabase when there is none. A restore needs as much again beside
-// the live database.
+// Size returns how many bytes of space a backup of the database may take; ErrNoDatabase if there is no database. A restore needs as much
+// again beside the live database.
 func (d *Database) Size() (_ int64, err error) {
 	defer d.explained(&err)
 	src, err := d.source()
@@ -173,14 +166,13 @@ func (d *Database) Size() (_ int64, err error) {
 	return size, nil
 }
 
-// timeLimit is what a healthy host never needs: 4 MiB a second, and two minutes
-// for locks and a disk that wakes up.
+// timeLimit returns a time that a healthy host never needs: 4 MiB a second, and two minutes for locks and a disk that wakes up.
 func timeLimit(size int64) time.Duration {
 	return 2*time.Minute + time.Duration(size>>22)*time.Second
 }
 
-// prepareDir makes the backup folder, where it has to be made, and returns its path:
-// absolute and free of links, as SQLite is given paths in it.
+// prepareDir makes the backup folder, unless it exists, and returns its path: absolute and free of links, because SQLite is given paths in
+// it.
 func prepareDir(dir string) (path string, made bool, err error) {
 	var st unix.Stat_t
 	made = unix.Stat(dir, &st) == unix.ENOENT

@@ -12,17 +12,14 @@ import (
 	"teleport-update/internal/folder"
 )
 
-// vfsName is the name by which SQLite is told to use folderVFS.
+// vfsName is SQLite's name for folderVFS.
 const vfsName = "folder"
 
 func init() { vfs.Register(vfsName, folderVFS{vfs.Find("").(vfs.VFSFilename)}) }
 
-// folderVFS has SQLite work in a folder that is held open, by paths of
-// folder.Folder.At, and nowhere else. SQLite makes the names of a journal, a WAL and
-// its index by appending to the database's; the driver's own VFS would first resolve
-// the path, and then follow it wherever its owner has it lead. What a database or a
-// journal names otherwise (a super-journal, which SQLite reads and removes) is not
-// touched.
+// folderVFS has SQLite work in a folder that is held open, by paths of folder.Folder.At, and nowhere else. SQLite makes the names of a
+// journal, a WAL and its index by appending to the database's name; the driver's own VFS would first resolve the path, and then follow it
+// wherever its owner leads it. Another name in a database or a journal (a super-journal, which SQLite reads and removes) is not touched.
 type folderVFS struct{ vfs.VFSFilename }
 
 // FullPathname leaves the path as it is.
@@ -36,7 +33,7 @@ func (v folderVFS) Delete(path string, syncDir bool) error {
 	return v.VFSFilename.Delete(path, syncDir)
 }
 
-// Access tells whether a file is there.
+// Access reports whether a file is there.
 func (v folderVFS) Access(path string, flags vfs.AccessFlag) (bool, error) {
 	if err := inFolder(path); err != nil {
 		return false, err
@@ -44,9 +41,8 @@ func (v folderVFS) Access(path string, flags vfs.AccessFlag) (bool, error) {
 	return v.VFSFilename.Access(path, flags)
 }
 
-// OpenFilename opens a file, and makes sure that the name is its only one: who may
-// write the folder could have given somebody else's file that name. A file that is
-// new has the database's mode and owner, who has to open it.
+// OpenFilename opens a file, and makes sure that the name is its only one: a user who may write the folder could have given somebody else's
+// file that name. A new file gets the database's mode and owner, because the owner has to open it.
 func (v folderVFS) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
 	if name == nil {
 		return v.VFSFilename.OpenFilename(name, flags) // a temporary file without a name
@@ -90,8 +86,8 @@ func settleFile(f vfs.File, path, database string, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	// One look at the name tells both that it leads to this file and that the file has
-	// no other name: two looks could be deceived by a name that comes and goes.
+	// One look at the name shows both that it leads to this file and that the file has no other name: two looks could be deceived by a name
+	// that comes and goes.
 	named, err := lstatOwn(path)
 	if err != nil || !os.SameFile(opened, named) {
 		return fmt.Errorf("%s was replaced: %v", path, err)

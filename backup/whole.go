@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// checkFile compares the database with what was noted about it, lets SQLite
-// check it, and returns its path.
+// checkFile compares the database with the note about it, lets SQLite check it, and returns its path.
 func (r metadata) checkFile(ctx context.Context, dir string) (string, error) {
 	path, err := r.file(dir)
 	if err != nil {
@@ -34,8 +33,7 @@ func (r metadata) checkFile(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// file returns the path of the database as SQLite takes it, after making sure
-// that it is there and stands alone.
+// file returns the path of the database for SQLite, after making sure that it is there and stands alone.
 func (r metadata) file(dir string) (string, error) {
 	real, err := realDir(dir)
 	if err != nil {
