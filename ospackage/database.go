@@ -21,14 +21,13 @@ const (
 	rpm       = "/usr/bin/rpm"
 )
 
-// dpkgLocks are apt's and dpkg's, in the order in which they are taken.
+// dpkgLocks are the locks of apt and dpkg, in the order in which they are taken.
 var dpkgLocks = []string{"/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"}
 
-// dpkgLog is the folder of the changes that dpkg has not merged into its database
-// yet, in files with numbers for names.
+// dpkgLog is the folder of the changes that dpkg has not merged into its database yet, in files whose names are numbers.
 const dpkgLog = "/var/lib/dpkg/updates"
 
-// dpkgWasInterrupted goes by what apt goes by.
+// dpkgWasInterrupted looks at the same files as apt.
 func dpkgWasInterrupted() bool {
 	entries, err := os.ReadDir(dpkgLog)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
@@ -36,7 +35,7 @@ func dpkgWasInterrupted() bool {
 	})
 }
 
-// rpmFolders are where rpm's database may be: of old, of today, and Debian's.
+// rpmFolders are the places of rpm's database: the old one, the current one, and Debian's.
 var rpmFolders = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm", "/root/.rpmdb"}
 
 func rpmLocks() (locks []string) {
@@ -51,13 +50,13 @@ func installedDebs(ctx context.Context) ([]Package, error) {
 		return nil, nil
 	}
 	out, err := run(ctx, askLimit, nil, append([]string{dpkgQuery, "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"}, names...)...)
-	// It ends with 1 when it does not know one of them.
+	// It ends with 1 if it does not know one of them.
 	if !answered(err, 1) {
 		return nil, fmt.Errorf("ask dpkg for packages of the agent: %w", err)
 	}
 	var found []Package
 	for line := range strings.Lines(out) {
-		// Of one that was removed but not purged, version and all may be missing.
+		// If a package was removed but not purged, its version and all other words may be missing.
 		words := append(strings.Fields(line), "", "")
 		if len(words) > 3 && words[0] != "not-installed" {
 			found = append(found, Package{Kind: Deb, Name: words[1], Version: words[2]})
@@ -66,20 +65,19 @@ func installedDebs(ctx context.Context) ([]Package, error) {
 	return found, nil
 }
 
-// answered reports whether a query came to its end, with an exit code of most at the most.
-// One that was killed has said nothing, or half of it.
+// answered reports whether a query ended, with an exit code of no more than most. A query that was killed has said nothing, or half of it.
 func answered(err error, most int) bool {
 	ended, ok := errors.AsType[*exec.ExitError](err)
 	return err == nil || ok && ended.Exited() && ended.ExitCode() <= most
 }
 
 func installedRPMs(ctx context.Context) ([]Package, error) {
-	// Asking makes a database where there is none.
+	// Asking makes a database if there is no database.
 	if !exists(rpm) || !hasRPMs() {
 		return nil, nil
 	}
 	out, err := run(ctx, askLimit, nil, append([]string{rpm, "-q", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\n"}, names...)...)
-	// It ends with how many of them it does not know.
+	// Its exit code is the number of packages that it does not know.
 	if !answered(err, len(names)) {
 		return nil, fmt.Errorf("ask rpm for packages of the agent: %w", err)
 	}
@@ -103,8 +101,8 @@ func hasRPMs() bool {
 	return false
 }
 
-// holderOf names the process that holds a lock of fcntl's on a file, "" if none
-// does. The lock is not taken: to do so for a moment could make another fail.
+// holderOf names the process that holds a lock of fcntl's on a file, or returns "". It does not take the lock: to do so for a moment could
+// make another process fail.
 func holderOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

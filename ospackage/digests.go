@@ -15,9 +15,8 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// Digests returns what the package's database says of the content of its files, by path:
-// MD5 or SHA-256, in hexadecimal. It is what dpkg --verify and rpm -V compare with.
-// Files that people configure, links and folders are not among them.
+// Digests returns the digests of the package's files in the package's database, by path: MD5 or SHA-256, in hexadecimal. dpkg --verify and
+// rpm -V compare with them. Files that people configure, links and folders are not among them.
 func (p Package) Digests(ctx context.Context) (map[string]string, error) {
 	argv := []string{dpkgQuery, "--control-show", p.Name, "md5sums"}
 	if p.Kind == RPM {
@@ -40,9 +39,9 @@ func (p Package) Digests(ctx context.Context) (map[string]string, error) {
 	return digests, nil
 }
 
-// BroughtUnit reports whether the content of a unit file is one that a package with these digests, as of
-// Digests, brought under that name. The folder may be another one: /lib may be a link to /usr/lib, and packages
-// of Teleport since 17.3 have their unit below /opt/teleport/system, and copy it.
+// BroughtUnit reports whether a package with these digests of Digests brought the content of a unit file, under that name. The folder may
+// be another one: /lib may be a link to /usr/lib, and packages of Teleport since 17.3 have their unit below /opt/teleport/system, and copy
+// it.
 func BroughtUnit(digests map[string]string, path string) bool {
 	for brought, digest := range digests {
 		if strings.HasSuffix(brought, "/systemd/system/"+filepath.Base(path)) && CopyWhole(io.Discard, path, digest) == nil {
@@ -52,8 +51,8 @@ func BroughtUnit(digests map[string]string, path string) bool {
 	return false
 }
 
-// CopyWhole copies a file that is to have a digest as Digests tells it. Where it has
-// another, what was written is worth nothing.
+// CopyWhole copies a file that must have a digest of Digests. If it has another digest, CopyWhole returns an error and the copy is worth
+// nothing.
 func CopyWhole(w io.Writer, path, digest string) error {
 	sum, err := newHash(digest)
 	if err != nil {

@@ -12,28 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fence keeps a removal from what is not the package's any more. The removal runs
-// in a mount namespace of its own, in which it finds other folders in the places
-// of these: it may take away there what it likes. Nothing has to be put back
-// afterwards, so nothing is missing if it is cut off.
+// Fence protects folders that no longer belong to a package from its removal. The removal runs in a mount namespace of its own, in which it
+// finds other folders in these places, and may remove everything there. Nothing has to be restored afterwards, so nothing is missing if the
+// removal is cut off.
 type Fence struct {
-	// Empty are folders that it finds empty and can fill: of links, of units. They
-	// themselves cannot be removed.
+	// Empty are folders that the removal finds empty and can fill, of links or of units. It cannot remove the folders themselves.
 	Empty []string
-	// Gone are folders that it finds empty and can remove as well: scripts that
-	// delete the agent's data should think that they did.
+	// Gone are folders that the removal finds empty and can remove as well: scripts that delete the agent's data should think that they did.
 	Gone []string
 }
 
-// behind calls start, which is to start a process, on a thread that is behind the
-// fence. The thread ends with it.
+// behind calls start, which has to start a process, on a thread behind the fence. The thread ends with it.
 func (f Fence) behind(start func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The process's first thread cannot end, and /proc/self is what that
-			// one sees. As long as this is on it, another is on another.
+			// The process's first thread cannot end, and /proc/self shows its view. While this goroutine is on the first thread, the other goroutine
+			// is on another one.
 			defer runtime.UnlockOSThread()
 			result <- f.behind(start)
 			return
@@ -68,7 +64,7 @@ func (f Fence) build() error {
 	return nil
 }
 
-// mountEmpty puts an empty folder over one; one that is not there needs none.
+// mountEmpty mounts an empty folder over a folder, if that exists.
 func mountEmpty(dir string) error {
 	err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755")
 	if errors.Is(err, unix.ENOENT) {
@@ -77,8 +73,7 @@ func mountEmpty(dir string) error {
 	return err
 }
 
-// hide puts an empty folder, which is no mount, in the place of dir: over the
-// folder above it comes one in which everything else is as it was.
+// hide replaces dir by an empty folder that is no mount: it mounts over the folder above another one, with all other entries unchanged.
 func hide(dir string) error {
 	above, name := filepath.Split(filepath.Clean(dir))
 	if above = filepath.Clean(above); above == "/" {
@@ -114,7 +109,7 @@ func hide(dir string) error {
 	return nil
 }
 
-// show makes what is at from visible at path.
+// show makes the entry at from visible at path.
 func show(from, path string, e fs.DirEntry) error {
 	switch {
 	case e.Type()&fs.ModeSymlink != 0:

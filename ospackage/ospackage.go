@@ -1,14 +1,11 @@
-// Package ospackage finds and removes the packages that brought an agent before
-// the updater did, for apt and for dnf, yum and zypper alike: what it runs is
-// dpkg and rpm, which lie below those.
+// Package ospackage finds and removes the packages that brought an agent before the updater did. It runs dpkg and rpm, on which apt, dnf,
+// yum and zypper are built.
 //
-// apt and dnf themselves are not run. They refuse to work where dpkg was ever
-// interrupted or a repository cannot be reached, remove what depends on a package
-// along with it, and start what administrators have hung into them, needrestart
-// among that. dpkg and rpm take away the one package, or say why not.
+// apt and dnf themselves are not run. They refuse to work if dpkg was ever interrupted or a repository cannot be reached, remove packages
+// that depend on a package along with it, and run hooks of administrators, needrestart among them. dpkg and rpm remove the one package, or
+// say why not.
 //
-// A removal runs behind a fence (see Fence), so that it cannot take what is not
-// the package's any more, wherever it is cut off.
+// A removal runs behind a fence (see Fence), so that it cannot remove files that no longer belong to the package, even if it is cut off.
 package ospackage
 
 import (
@@ -26,18 +23,17 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// names are those of the packages that carry an agent, and before them of the one of
-// teleport-upgrade, which depends on them: it goes first.
+// names are the packages that carry an agent, and before them the package of teleport-upgrade, which depends on them: it goes first.
 var names = []string{"teleport-ent-updater", "teleport", "teleport-ent", "teleport-ent-fips", "teleport-fips"}
 
 const (
 	askLimit = 30 * time.Second
-	// removeLimit is for maintainer scripts that hang.
+	// removeLimit ends maintainer scripts that hang.
 	removeLimit = 10 * time.Minute
 	stopLimit   = 30 * time.Second
 )
 
-// A Kind of package is what its database belongs to.
+// A Kind of package names the program that has its database.
 type Kind = string
 
 const (
@@ -45,12 +41,11 @@ const (
 	RPM Kind = "rpm" // of rpm
 )
 
-// Package is a package of the agent that is installed, or of which
-// configuration is left that a later purge would take.
+// Package is a package of the agent that is installed, or that has left configuration which a later purge would remove.
 type Package struct {
 	Kind    Kind   `json:"kind" yaml:"kind"`
 	Name    string `json:"name" yaml:"name"`
-	Version string `json:"version" yaml:"version"` // as its database writes it, with the packager's release
+	Version string `json:"version" yaml:"version"` // as in its database, with the packager's release
 }
 
 func (p Package) String() string { return p.Name + " " + p.Version }
@@ -63,8 +58,8 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("packages cannot be changed now: %s is at work with them", e.Holder)
 }
 
-// Installed lists the packages of the agent on this host, in the order in which they can
-// be removed, none where there is neither dpkg nor rpm.
+// Installed lists the packages of the agent on this host, in the order in which they can be removed; empty if there is neither dpkg nor
+// rpm.
 func Installed(ctx context.Context) ([]Package, error) {
 	debs, err1 := installedDebs(ctx)
 	rpms, err2 := installedRPMs(ctx)
@@ -107,9 +102,8 @@ func (p Package) Locked() error {
 	return nil
 }
 
-// Purge removes the package with its configuration, behind the fence. What its
-// maintainer scripts ask of systemd is not done: the agent is not the package's
-// any more. A removal that was cut off may be begun again.
+// Purge removes the package with its configuration, behind the fence. systemd gets no request of its maintainer scripts: the agent no
+// longer belongs to the package. A removal that was cut off may be begun again.
 func (p Package) Purge(ctx context.Context, f Fence) error {
 	if err := p.Locked(); err != nil {
 		return err
@@ -127,10 +121,8 @@ func (p Package) Purge(ctx context.Context, f Fence) error {
 	return nil
 }
 
-// Settle ends the removal of a package that was cut off so late that the package
-// counts as gone. dpkg may not have merged its log of changes into its database
-// yet: it does so when it is run the next time, but apt refuses to work until
-// somebody runs it.
+// Settle completes the removal of a package that was cut off so late that the package counts as gone. dpkg may not have merged its log of
+// changes into its database yet: it does so at its next run, but apt refuses to work until somebody runs it.
 func (p Package) Settle(ctx context.Context, f Fence) error {
 	if p.Kind != Deb || !dpkgWasInterrupted() {
 		return nil
@@ -138,16 +130,15 @@ func (p Package) Settle(ctx context.Context, f Fence) error {
 	if err := p.Locked(); err != nil {
 		return nil // another dpkg is at work, which does it
 	}
-	// A package that is not here is nothing to remove; one that just came is behind
-	// the fence as any other.
+	// If the package is not here, nothing is removed; a package that just came is behind the fence like any other.
 	if _, err := run(ctx, removeLimit, &f, dpkg, "--purge", p.Name); err != nil {
 		return fmt.Errorf("have dpkg end the removal of %s: %w", p, err)
 	}
 	return nil
 }
 
-// run runs a program of the system in a clean environment, in a session of its
-// own: what interrupts the updater does not interrupt a removal.
+// run runs a program of the system in a clean environment, in a session of its own: a signal that interrupts the updater does not interrupt
+// a removal.
 func run(ctx context.Context, limit time.Duration, f *Fence, argv ...string) (string, error) {
 	if err := trust.Executable(argv[0]); err != nil {
 		return "", err
@@ -179,9 +170,8 @@ func run(ctx context.Context, limit time.Duration, f *Fence, argv ...string) (st
 	return stdout.String(), nil
 }
 
-// environment of everything that is run here. SYSTEMD_OFFLINE makes systemctl
-// behave as in a chroot: it stops nothing and starts nothing (systemd's
-// docs/ENVIRONMENT.md). rpm on Debian has its database in the home folder.
+// environment is the environment of all programs that run starts. SYSTEMD_OFFLINE makes systemctl behave as in a chroot: it stops nothing
+// and starts nothing (systemd's docs/ENVIRONMENT.md). rpm on Debian has its database in the home folder.
 var environment = []string{
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C",
 	"DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1", "SYSTEMD_OFFLINE=1",
