@@ -17,25 +17,23 @@ import (
 )
 
 const (
-	// maxCredential is far above the size of one.
+	// maxCredential is far above the size of a credential, in bytes.
 	maxCredential = 8 << 10
-	// maxTokenSize is far more than a join token has.
+	// maxTokenSize is far above the size of a join token, in bytes.
 	maxTokenSize = 4096
 )
 
-// credential is what the file holds: with what this host reports, and to whom.
+// credential is the content of the file: the secret of this host for reports, and their receiver.
 type credential struct {
 	Version string `json:"version"`
-	// Proxy is the find server that the token was given for. No other one sees the
-	// token or the secret.
+	// Proxy is the find server that the token was given for. No other server sees the token or the secret.
 	Proxy string `json:"proxy"`
-	// Token is there until the host has joined, and HostID from then on.
+	// Token is set until the host has joined, and HostID from then on.
 	Token  string `json:"join_token,omitempty"`
 	HostID string `json:"host_id,omitempty"`
-	// Machine is a digest of the machine-id, which programs are asked to tell nobody
-	// (machine-id(5)).
+	// Machine is a digest of the machine-id, which programs must not tell anybody (machine-id(5)).
 	Machine string `json:"machine"`
-	// Secret is made by this host, and sent with its reports alone.
+	// Secret is made by this host, and sent only with its reports.
 	Secret string `json:"secret"`
 }
 
@@ -55,9 +53,8 @@ func ReadToken(file string) (string, error) {
 	return token, nil
 }
 
-// Enroll has the host report to a find server from now on. It joins with its next
-// report, which needs a host_uuid; until then the token is kept. A secret of before is
-// forgotten.
+// Enroll has the host report to a find server from now on. It joins with its next report, which needs a host_uuid; until then the token is
+// kept. An earlier secret is forgotten.
 func (r *Reporter) Enroll(token, proxy string) error {
 	base, err := find.ParseProxy(proxy)
 	if err != nil {
@@ -75,7 +72,7 @@ func (r *Reporter) save(c credential) error {
 	return durable.WriteFile(r.File, append(data, '\n'), 0o600)
 }
 
-// load returns ErrNone where the host does not report.
+// load returns ErrNone if the host does not report.
 func (r *Reporter) load() (c credential, err error) {
 	data, err := regular.Read(r.File, maxCredential, regular.NoLink|regular.Sealed)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,12 +92,12 @@ func (r *Reporter) load() (c credential, err error) {
 	return c, nil
 }
 
-// Forget has the host report no more.
+// Forget ends the reports of this host.
 func (r *Reporter) Forget() error {
 	return durable.Remove(r.File)
 }
 
-// machine is a digest of the machine-id; empty if there is none.
+// machine returns a digest of the machine-id; empty if there is no machine-id.
 func (r *Reporter) machine() string {
 	data, err := regular.Read(r.MachineID, 256, 0)
 	id := strings.TrimSpace(string(data))
@@ -115,7 +112,7 @@ func digest(words ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// updaterID is the updater's own UUID: the same for as long as host and machine are.
+// updaterID returns the updater's own UUID. It stays as long as host and machine stay.
 func (c credential) updaterID(hostID string) string {
 	d := []byte(digest("updater", strings.ToLower(hostID), c.Machine))
 	d[12], d[16] = '8', '8' // RFC 9562: version 8, of our own making

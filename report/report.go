@@ -1,15 +1,12 @@
-// Package report tells a find server how this host does, if the host has been given a
-// join token for that.
+// Package report reports to a find server how this host does, if the host has a join token for that.
 //
-// The host makes a secret of its own, and joins with the token and a digest of the
-// secret; from then on the secret is sent with each report, to the server that the
-// token was given for, over TLS, and to nobody else. It lies in a file for root alone,
-// and belongs to one host_uuid on one machine: where either is another, as on a
-// machine that was copied, the file is removed, and the host reports no more until
-// it is given another token.
+// The host makes a secret of its own, and joins with the token and a digest of the secret; from then on the secret is sent with each
+// report, to the server that the token was given for, over TLS, and to nobody else. It lies in a file for root alone, and belongs to one
+// host_uuid on one machine: if either changes, as on a machine that was copied, the file is removed, and the host does not report until it
+// gets another token.
 //
-// A report is for the benefit of others. Sending one is bounded in time, and tried again only
-// where its sequence was taken; the next one says all that this one would have.
+// A report is for the benefit of others. Sending one is bounded in time, and tried again only if its sequence was taken; the next report
+// has all of its news.
 package report
 
 import (
@@ -34,14 +31,13 @@ import (
 // Limit bounds the time that a report takes, a join before it included.
 const Limit = 5 * time.Second
 
-// MachineID is where a host has its machine-id.
+// MachineID is the usual path of the machine-id.
 const MachineID = "/etc/machine-id"
 
-// ErrNone says that the host does not report, since nobody gave it a token.
+// ErrNone says that the host does not report, because nobody gave it a token.
 var ErrNone = errors.New("no join token for reports was given")
 
-// RemovedError says that the secret was another host's, or another machine's, and is
-// gone.
+// RemovedError says that the secret belonged to another host, or another machine, and was removed.
 type RemovedError struct{ why string }
 
 func (e *RemovedError) Error() string {
@@ -51,24 +47,23 @@ func (e *RemovedError) Error() string {
 
 // Reporter sends the reports of a host. All fields are needed.
 type Reporter struct {
-	// File is where the secret is, beside updates.yaml.
+	// File is the path of the secret, beside updates.yaml.
 	File string
-	// MachineID is usually MachineID.
+	// MachineID is usually the constant MachineID.
 	MachineID string
 	// HTTP returns a client from webclient.New.
 	HTTP func() (*http.Client, error)
 	Now  func() time.Time
 }
 
-// Enabled reports whether there is anything to send reports with.
+// Enabled reports whether the host has a credential for reports.
 func (r *Reporter) Enabled() bool {
 	_, err := r.load()
 	return !errors.Is(err, ErrNone)
 }
 
-// Send sends a report to a find server, as find.ParseProxy takes its address, and joins
-// first where that is still to be done. What names the host, its HostID, may be
-// missing: then there is nothing to report yet. UpdaterID and Sequence are filled in.
+// Send sends a report to a find server, whose address is in a form of find.ParseProxy, and joins first if the host has not joined yet. The
+// HostID may be missing: then there is nothing to report yet. UpdaterID and Sequence are filled in.
 func (r *Reporter) Send(ctx context.Context, proxy string, b find.Heartbeat) error {
 	c, err := r.load()
 	if err != nil {
@@ -111,19 +106,18 @@ func (c credential) strange(asked *url.URL) error {
 	return fmt.Errorf("the token for reports was given for %s, and find is asked at %s: nothing is sent there", c.Proxy, asked)
 }
 
-// text is a report without its sequence.
+// text returns a report without its sequence.
 func (c credential) text(b find.Heartbeat) (string, error) {
 	b.UpdaterID, b.Sequence = c.updaterID(b.HostID), 0
 	data, err := json.Marshal(b)
 	return string(data), err
 }
 
-// noSequence is in a text once: within a string, JSON has no quotes.
+// noSequence is in a text exactly once: within a string, JSON has no bare quotes.
 const noSequence = `"sequence":0`
 
-// post sends a text with a sequence. Seconds grow from report to report without being
-// written down. Where they do not, for a second, a clock that was set back or a copy of this
-// host, the server says what it has.
+// post sends a text with a sequence. Seconds grow from report to report without a record. If they do not, because of a second report in one
+// second, a clock that was set back or a copy of this host, the server answers with its own sequence.
 func (r *Reporter) post(ctx context.Context, client *http.Client, c credential, text string) error {
 	send := func(sequence uint32) (find.HeartbeatError, error) {
 		body := strings.Replace(text, noSequence, noSequence[:len(noSequence)-1]+strconv.FormatUint(uint64(sequence), 10), 1)
@@ -138,9 +132,8 @@ func (r *Reporter) post(ctx context.Context, client *http.Client, c credential, 
 	return err
 }
 
-// sequenceTries is how often a report is sent where its sequence is the reason that it is
-// refused: a copy of this host with the same secret, which the server is to find out about,
-// may take each number first.
+// sequenceTries is how often a report is sent if its sequence is the reason for a refusal: a copy of this host with the same secret, which
+// the server must detect, may take each number first.
 const sequenceTries = 4
 
 // sequenceEpoch is the beginning of 2020.
@@ -167,7 +160,7 @@ func (r *Reporter) join(ctx context.Context, client *http.Client, c *credential,
 	return r.save(*c)
 }
 
-// client follows no redirect: what it sends is for one server.
+// client returns a client that follows no redirect: its requests are for one server.
 func (r *Reporter) client() (*http.Client, error) {
 	client, err := r.HTTP()
 	if err != nil {
@@ -178,7 +171,7 @@ func (r *Reporter) client() (*http.Client, error) {
 	return &one, nil
 }
 
-// post sends a body with a secret. What the server says beside 200 is an error.
+// post sends a body with a secret. An answer other than 200 is an error.
 func post(ctx context.Context, client *http.Client, where, secret string, body []byte) (said find.HeartbeatError, err error) {
 	defer func() {
 		if err != nil {
@@ -194,7 +187,7 @@ func post(ctx context.Context, client *http.Client, where, secret string, body [
 	resp, err := client.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok && e.URL == where {
-			err = e.Err // which says all but the address, and that is there already
+			err = e.Err // without the address, which is there already
 		}
 		if ctx.Err() != nil {
 			err = fmt.Errorf("no answer within %s", Limit)
