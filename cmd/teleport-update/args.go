@@ -7,13 +7,10 @@ import (
 	"teleport-update/internal/webclient"
 )
 
-// hideSecrets returns copies of the process's arguments, and overwrites what
-// must not be told of URLs in the memory that the kernel shows to ps, and to
-// journald, which keeps the command line of whoever writes to it. A token in a
-// template would otherwise go wherever the journal goes.
+// hideSecrets returns copies of the process's arguments, and overwrites secrets in URLs in the memory that the kernel shows to ps, and to
+// journald, which keeps the command line of programs that write to it. Else a token in a template would go wherever the journal goes.
 //
-// args must be those that the kernel handed over: any other string is not ours
-// to write to.
+// args must be the strings that the kernel handed over: other strings are not ours to overwrite.
 func hideSecrets(args []string) []string {
 	copies := make([]string, len(args))
 	for i, arg := range args {

@@ -84,7 +84,7 @@ func settingFlags() (all []cli.Flag) {
 	return all
 }
 
-// givenSettings are those of settingFlags that somebody gave.
+// givenSettings returns the settings whose flags somebody gave.
 func givenSettings(c *cli.Context) (given []state.Given) {
 	for _, r := range state.Settings() {
 		text := c.String(r.Flag)
@@ -98,7 +98,7 @@ func givenSettings(c *cli.Context) (given []state.Given) {
 	return given
 }
 
-// checkEnable fails now what would otherwise fail at 4 a.m.
+// checkEnable finds errors now that would otherwise come up at 4 a.m.
 func checkEnable(o *installer.EnableOptions) error {
 	if o.Proxy != "" {
 		if _, err := find.ParseProxy(o.Proxy); err != nil {
@@ -204,15 +204,14 @@ func (a *app) rollbackCommand() *cli.Command {
 	}
 }
 
-// printPlan ends a command that only says what it would do.
+// printPlan ends a command that only prints its plan.
 func (a *app) printPlan(plan view.Plan, err error) error {
 	a.readOnly = true
 	plan.Text(a.stdout)
 	return err
 }
 
-// versionArgument reads the one word that a command takes. Flags may follow it,
-// which package flag does not know of.
+// versionArgument reads the one word that a command takes. Flags may follow it, which package flag does not support.
 func versionArgument(c *cli.Context) (string, error) {
 	var words []string
 	for _, arg := range c.Args().Slice() {
@@ -301,7 +300,7 @@ func (a *app) recoverCommand() *cli.Command {
 		Name: recoverName, Usage: "close a transaction that was cut off", OnUsageError: onUsageError,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "repair files only: the agent has not been started yet"}},
 		Action: func(c *cli.Context) error {
-			// systemd sets it for what it runs after the end of a service.
+			// systemd sets it for programs that it runs after the end of a service.
 			if result, ended := os.LookupEnv("SERVICE_RESULT"); ended {
 				return a.installer(c).Machine.RecoverKilled(c.Context, result)
 			}

@@ -27,10 +27,10 @@ type app struct {
 	args           []string // the whole command line
 	stdout, stderr *console.Output
 	log            *slog.Logger
-	terminal       *terminal // nil if stderr is none, or a format of the log was asked for
-	dropped        []string  // variables of the environment that this run does not go by
-	readOnly       bool      // whatever it ends with, another updater has no part in it
-	// settle is what is left to do when the command is through; nil if nothing is.
+	terminal       *terminal // nil if stderr is no terminal, or a format of the log was asked for
+	dropped        []string  // variables of the environment that this run ignores
+	readOnly       bool      // the command only reads: an older updater never takes over
+	// settle does the rest of the work once the command is through; may be nil.
 	settle func(ctx context.Context, done bool)
 	// predecessor is the older updater that runs this one, if any.
 	predecessor *successor.Successor
@@ -67,15 +67,15 @@ func (a *app) commands() *cli.App {
 				"versions beside it"},
 			&cli.StringFlag{Name: "link-dir", Value: paths.LinkDir, EnvVars: env("LINK_DIR"), Usage: "where the links to the active version go"},
 			&cli.StringFlag{Name: "unit-dir", Value: paths.UnitDir, EnvVars: env("UNIT_DIR"), Usage: "where systemd units go"},
-			// A person says it with enable; units and the second half of a command say it here.
+			// A person gives it with enable; units and the second half of a command give it here.
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), Hidden: true},
-			// For tests and image builds: a host's policy is where its owner expects it.
+			// For tests and image builds: a host has its policy at the usual place.
 			&cli.StringFlag{Name: policyFlag, Value: paths.PolicyDir, EnvVars: env("POLICY_DIR"), Hidden: true},
 			&cli.StringFlag{Name: "agent-config", Value: paths.AgentConfig, EnvVars: env("AGENT_CONFIG"), Usage: "the agent's own configuration"},
 			&cli.BoolFlag{Name: "debug", EnvVars: env("DEBUG"), Usage: "log more"},
 			&cli.StringFlag{Name: "log-format", EnvVars: env("LOG_FORMAT"), Usage: "text or json; default: steps on a terminal, text elsewhere"},
 			&cli.BoolFlag{Name: "version", Usage: "say which version of this program it is"},
-			cli.HelpFlag, // which is left out where there is a command of that name
+			cli.HelpFlag, // the library leaves it out if there is a command of that name
 		},
 		Commands: []*cli.Command{
 			bare(a.enableCommand()),
@@ -101,7 +101,7 @@ func (a *app) commands() *cli.App {
 	for _, c := range append(app.Commands, &cli.Command{Flags: app.Flags}) {
 		for _, f := range c.Flags {
 			if b, ok := f.(*cli.BoolFlag); ok {
-				b.DisableDefaultText = true // it is off where nobody sets it
+				b.DisableDefaultText = true // it is off unless somebody sets it
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func (a *app) commands() *cli.App {
 func (a *app) helpCommand() *cli.Command {
 	return &cli.Command{
 		Name: "help", Usage: "what this program does, or one of its commands", ArgsUsage: "[COMMAND]", OnUsageError: onUsageError,
-		// Of a command with this name the library would print the whole program's help.
+		// The library would print the whole program's help for a command with this name.
 		SkipFlagParsing: true, HideHelp: true,
 		Action: func(c *cli.Context) error {
 			a.readOnly = true
@@ -139,7 +139,7 @@ func onUsageError(_ *cli.Context, err error, _ bool) error {
 	return usageError{errors.New(flagWords.Replace(err.Error()))}
 }
 
-// flagWords turns what package flag says into the words that we use.
+// flagWords puts the messages of package flag into our words.
 var flagWords = strings.NewReplacer(
 	"flag provided but not defined: -", "there is no flag --",
 	"flag needs an argument: -", "a value is missing for --",
@@ -186,9 +186,8 @@ func (a *app) before(c *cli.Context) error {
 	return nil
 }
 
-// ownWork is what a newer updater is never asked to do: to rescue, for the
-// rescuer must not be what is being rescued; to do the second half of what
-// another process of this very program began; to say which program this is.
+// ownWork has the commands that a newer updater never gets: recover, because the rescuer must not be the program that is rescued; switch,
+// the second half of a command that another process of this very program began; version, which says which program this is.
 var ownWork = map[string]bool{"": true, recoverName: true, "switch": true, "version": true, "help": true}
 
 func (a *app) installer(c *cli.Context) *installer.Installer {
@@ -204,8 +203,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		paths.Hooks = layout.Hooks
 	}
 	paths = placed(c, paths)
-	// The path of the running file itself: a link may lead elsewhere by the
-	// time it is needed.
+	// The path of the running file itself: a link may have changed by the time it is needed.
 	self, err := os.Executable()
 	if err != nil {
 		self = os.Args[0]
@@ -237,7 +235,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 			if name == "uninstall" {
 				a.terminal.say(true, view.ClosingOfUninstall(c.Bool("keep-agent")))
 			} else if !host.Exists(paths.Config()) {
-				return // never enabled: what the command said is all
+				return // never enabled: the command has said all
 			} else if r, err := i.Status(ctx, installer.StatusOptions{Offline: true}); err == nil {
 				a.terminal.say(!r.State.Alarming(), r.Closing())
 			}

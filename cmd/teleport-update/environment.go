@@ -9,16 +9,15 @@ import (
 	"teleport-update/installer/transaction"
 )
 
-// env is the variable of a flag.
+// env returns the variable of a flag.
 func env(name string) []string { return []string{"TELEPORT_UPDATE_" + name} }
 
 const recoverName = "recover"
 
-// usable says which values of the environment a run of our own units goes by. The folders are in the
-// unit's command, where they are not the usual ones: a file of variables that names others has the runs
-// look at another host's worth of folders, and find nothing there. The flags of update are for one command of a
-// person: in a file they would hold for each run, which then changes nothing, ignores the back-off of a version that
-// failed, or takes no backup.
+// usable says which values of the environment count in a run of our own units. Unusual folders are in the unit's command: a file of
+// variables that names other folders would have the runs look at another host's worth of folders, and find nothing there. The flags of
+// update are for one command of a person: in a file they would hold for each run, which then changes nothing, ignores the back-off of a
+// version that failed, or takes no backup.
 var usable = map[string]func(value string) bool{
 	"DATA_DIR":     never,
 	"LINK_DIR":     never,
@@ -41,9 +40,9 @@ func isBool(value string) bool {
 	return value == "" || err == nil
 }
 
-// dropUnusable takes variables out of the environment that would keep a run of the timer, or a recovery,
-// from its work, and returns their names. What a person wrote for logs must not cost a host its agent. The
-// command line of a person is theirs: there a value that cannot be used is an error.
+// dropUnusable removes variables from the environment that would keep a run of the timer, or a recovery, from its work, and returns their
+// names. A person's variable for logs must not cost a host its agent. A person's command line is different: there a value that cannot be
+// used is an error.
 func dropUnusable(args []string) (dropped []string) {
 	recovery := slices.Contains(args, recoverName) && os.Getenv("INVOCATION_ID") != "" // of a unit's process
 	if !recovery && !transaction.Scheduled() {

@@ -9,7 +9,7 @@ import (
 	"teleport-update/installer/image"
 )
 
-// imageCommand is what packaging/cloud-init/seal-image.sh asks: a shell does not read YAML.
+// imageCommand is for packaging/cloud-init/seal-image.sh: a shell does not read YAML.
 func (a *app) imageCommand() *cli.Command {
 	return &cli.Command{
 		Name: "image", Usage: "say what in a file system must not be in an image", OnUsageError: onUsageError,

@@ -21,10 +21,9 @@ import (
 
 type ctx = context.Context
 
-// newLogger writes to stderr: steps for a person at a terminal, where no format is asked
-// for; lines of key=value or JSON for a machine; and lines with a priority where
-// systemd's journal reads them. A run that the journal does not read tells it as well,
-// so that one place has the whole history of the host, whoever started what.
+// newLogger writes to stderr: steps for a person at a terminal, if no format is asked for; lines of key=value or JSON for a machine; and
+// lines with a priority if systemd's journal reads them. A run whose stderr the journal does not read writes its lines to the journal as
+// well, so that one place has the whole history of the host.
 func newLogger(stderr *console.Output, terminal *terminal, format string, debug bool) (*slog.Logger, error) {
 	level := slog.LevelInfo
 	if debug {
@@ -57,7 +56,7 @@ func (a *app) fail(err error) {
 	}
 	text := err.Error()
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
-		// What else would help is for root.
+		// Other advice is for root.
 		if e, ok := errors.AsType[*failure.Error](err); ok && e.Fix != "" {
 			text = strings.Replace(text, ": "+e.Fix, "", 1)
 		}
@@ -66,7 +65,7 @@ func (a *app) fail(err error) {
 	a.log.Error(text)
 }
 
-// lineSink takes what becomes one line.
+// lineSink takes the parts of one line.
 type lineSink func(level slog.Level, message string, attrs []slog.Attr)
 
 // lineHandler makes one line of a record.
@@ -95,7 +94,7 @@ func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup keeps the names flat: no attribute of ours is grouped.
 func (h *lineHandler) WithGroup(string) slog.Handler { return h }
 
-// flat is the message, then key=value.
+// flat returns the message, then key=value.
 func flat(message string, attrs []slog.Attr) string {
 	var b strings.Builder
 	b.WriteString(message)
@@ -131,7 +130,7 @@ func sendToJournal(level slog.Level, message string, attrs []slog.Attr) {
 	_ = journal.Send(flat(message, attrs), mannerOf(level).priority, map[string]string{"SYSLOG_IDENTIFIER": appName})
 }
 
-// manner is how a line of a level is told: to a pipe, to systemd's journal and to a person.
+// manner is the form of a level's lines: for a pipe, for systemd's journal and for a person.
 type manner struct {
 	from     slog.Level
 	prefix   string
@@ -139,7 +138,7 @@ type manner struct {
 	mark     mark
 }
 
-// manners are all there are, the gravest first.
+// manners are all manners, the gravest first.
 var manners = []manner{
 	{slog.LevelError, "error: ", journal.PriErr, markError},
 	{slog.LevelWarn, "warning: ", journal.PriWarning, markWarning},

@@ -36,10 +36,9 @@ const (
 func main() {
 	// A transaction may outlive the terminal or the pipe it was started from.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
-	// What packages print past our log is of no use to an operator, and may quote
-	// what a server sent.
+	// Lines that packages print past our log are of no use to an operator, and may quote text that a server sent.
 	log.SetOutput(io.Discard)
-	// Modes are what this program says, whoever started it.
+	// This program sets the modes of files, and not its caller's umask.
 	syscall.Umask(0o022)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	os.Args = hideSecrets(os.Args)
@@ -48,10 +47,10 @@ func main() {
 	os.Exit(code)
 }
 
-// settleLimit bounds what is done once a command is through.
+// settleLimit bounds the work after a command is through.
 const settleLimit = time.Minute
 
-// usageError marks a command line that cannot be meant.
+// usageError marks a wrong command line.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
@@ -61,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a.dropped = dropUnusable(args)
 	err := a.commands().RunContext(ctx, args)
 	if a.settle != nil && !a.readOnly {
-		// Whatever ended the command, how the host is has to be told.
+		// However the command ended, the state of the host has to be published.
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 		a.settle(late, err == nil)
 		cancel()
@@ -90,8 +89,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// isDecision tells an end that the program means from one that may be due to a
-// fault of its own, after which an older updater may do better.
+// isDecision reports whether the program meant to end so. Any other end may be due to a fault of its own, and an older updater may do
+// better.
 func isDecision(err error) bool {
 	refused := failure.Is[usageError](err) || failure.Is[*failure.NeedsPersonError](err) || failure.Is[*failure.RefusedError](err)
 	ended := failure.Is[*transaction.ExitError](err) || failure.Is[*state.BusyError](err)
@@ -104,7 +103,7 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// asTyped names a flag as it was typed: package flag does not tell -p from --p.
+// asTyped names a flag as it was typed: package flag does not distinguish -p from --p.
 func asTyped(text string, args []string) string {
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
@@ -115,7 +114,7 @@ func asTyped(text string, args []string) string {
 	return text
 }
 
-// bare is a command that takes no arguments. Its help, as in "enable help", is another command.
+// bare returns a command that takes no arguments. Its help, as in "enable help", is another command.
 func bare(c *cli.Command) *cli.Command {
 	action := c.Action
 	c.Action = func(c *cli.Context) error {

@@ -24,7 +24,7 @@ const (
 	policyFlag   = "policy-dir"
 )
 
-// asked is the folder of programs that the command line names, with enable or before it.
+// asked returns the folder of programs that the command line names, with enable or before it.
 func asked(c *cli.Context) string {
 	for _, at := range c.Lineage() {
 		if dir := at.String(programsFlag); dir != "" {
@@ -34,12 +34,12 @@ func asked(c *cli.Context) string {
 	return ""
 }
 
-// enabledIn is the data folder that enable was given on a host where the usual one has no updater: the timer's unit names
-// it. Empty: there is none, or the usual one is in use.
+// enabledIn returns the data folder that enable was given on a host whose usual one has no updater: the timer's unit names it. It is empty
+// if there is no such folder, or if the usual one is in use.
 func enabledIn(usual string, units []string) string {
 	used := func(dir string) bool {
 		_, err := os.Lstat(state.Paths{DataDir: dir}.Config())
-		return err == nil || !errors.Is(err, fs.ErrNotExist) // who cannot look takes it to be there
+		return err == nil || !errors.Is(err, fs.ErrNotExist) // if nobody can look, the folder counts as used
 	}
 	if used(usual) {
 		return ""
@@ -55,8 +55,8 @@ func enabledIn(usual string, units []string) string {
 	return command.Words[n]
 }
 
-// placed has in force what enable was given before, and over it what this command names. The
-// first enable chooses a folder of units that is there at boot.
+// placed applies the places that enable was given before, and over them the places that this command names. The first enable chooses a
+// folder of units that is there at boot.
 func placed(c *cli.Context, named state.Paths) state.Paths {
 	paths := named.InPlace(asked(c))
 	for flag, place := range map[string]struct {
@@ -77,10 +77,10 @@ func placed(c *cli.Context, named state.Paths) state.Paths {
 	return paths
 }
 
-// runDir is the folder in /run of the host that runs: not that of an image which is
-// being built, nor that of a data folder which no timer looks after.
+// runDir returns the folder in /run if this is the running host: it is empty for an image which is being built, and for a data folder which
+// no timer looks after.
 func runDir(dataDir string) string {
-	// A shell that the agent serves may have the agent's, which is no place for root to write.
+	// A shell that the agent serves may have the agent's folder, which is no place for root to write.
 	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" && !strings.Contains(dir, layout.AgentRunDir) {
 		return dir // the timer's unit
 	}

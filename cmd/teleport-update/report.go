@@ -158,7 +158,7 @@ func (a *app) policyCommand() *cli.Command {
 	}
 }
 
-// format is the one that was asked for, or text on a terminal and JSON elsewhere.
+// format returns the format that was asked for, or text on a terminal and JSON elsewhere.
 func (a *app) format(c *cli.Context, known ...string) (string, error) {
 	format := c.String("format")
 	if format == "" {

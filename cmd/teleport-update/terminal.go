@@ -21,7 +21,7 @@ type terminal struct {
 	debug bool
 }
 
-// terminalOf returns nil if stderr is none.
+// terminalOf returns nil if stderr is no terminal.
 func terminalOf(stderr *console.Output, debug bool) *terminal {
 	if !stderr.Terminal() {
 		return nil
@@ -47,10 +47,10 @@ func (t *terminal) line(level slog.Level, message string, attrs []slog.Attr) {
 	t.print(mannerOf(level).mark, t.now().Format("15:04:05 "), t.sentence(message, attrs))
 }
 
-// ofMachines are attributes that say nothing to a person who did not ask for more.
+// ofMachines are attributes that mean nothing to a person who did not ask for more.
 var ofMachines = []string{"unit", "dir", "sha256", "url", "bytes"}
 
-// sentence is a message with what belongs to it, as one reads it.
+// sentence returns a message with its attributes, in readable words.
 func (t *terminal) sentence(message string, attrs []slog.Attr) string {
 	var with []string
 	why := ""
