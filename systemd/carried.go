@@ -15,26 +15,26 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// Carried is what an administrator wrote into a unit that another one takes the place of.
+// Carried is what an administrator wrote into a unit that another unit replaces.
 type Carried struct {
 	DropIn []byte   // content of a drop-in that keeps it; nil if there is nothing to keep
-	Rest   []string // directives that are not kept: how the service is started and installed, and what is not known here
+	Rest   []string // directives that are not kept: how the service is started and installed, and directives not listed here
 }
 
-// carriedDirectives are those whose values are kept, as patterns of names: who the service
-// is, what surrounds it, how it is confined. How it is started, told and stopped (Type,
-// Exec…, PIDFile) belongs to the version, whose unit says it.
+// carriedDirectives are the directives whose values are kept, as patterns of names: the service's
+// identity, its surroundings and its confinement. How the service is started, signalled and
+// stopped (Type, Exec…, PIDFile) belongs to the version's unit.
 var carriedDirectives = map[string][]string{
 	"[Unit]": {
 		"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Upholds", "Conflicts", "Condition*", "Assert*",
 		"RequiresMountsFor", "WantsMountsFor", "OnFailure*", "OnSuccess*", "Propagates*", "ReloadPropagatedFrom", "StopPropagatedFrom",
 		"JoinsNamespaceOf", "DefaultDependencies", "StartLimit*", "JobTimeout*", "JobRunningTimeout*", "FailureAction*", "SuccessAction*",
 		"RebootArgument", "IgnoreOnIsolate", "StopWhenUnneeded", "CollectMode",
-		// Names that systemd understands still.
+		// Old names that systemd still understands.
 		"BindTo", "PropagateReload*", "RequiresOverridable", "RequisiteOverridable",
 	},
 	"[Service]": {
-		// Of the start limit, that was here once, and systemd reads it here still.
+		// Directives of the start limit that moved to [Unit]; systemd still reads them here.
 		"StartLimit*", "FailureAction", "RebootArgument",
 		"Environment", "EnvironmentFile", "PassEnvironment", "UnsetEnvironment", "User", "Group", "SupplementaryGroups", "DynamicUser", "UMask",
 		"WorkingDirectory",
@@ -43,7 +43,7 @@ var carriedDirectives = map[string][]string{
 		"Limit*", "Memory*", "CPU*", "IO*", "Tasks*", "Slice", "Delegate", "Nice", "OOM*", "IPAddress*", "IPAccounting", "Device*", "Allowed*",
 		"Protect*", "Private*", "Restrict*", "ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "ExecPaths", "NoExecPaths", "BindPaths",
 		"BindReadOnlyPaths", "TemporaryFileSystem",
-		"ReadWriteDirectories", "ReadOnlyDirectories", "InaccessibleDirectories", // names that systemd understands still
+		"ReadWriteDirectories", "ReadOnlyDirectories", "InaccessibleDirectories", // old names that systemd still understands
 		"ProcSubset", "NetworkNamespacePath", "IPCNamespacePath", "Personality", "SecureBits", "NUMA*", "SocketBind*", "RuntimeMax*",
 		"NoNewPrivileges", "Capability*", "AmbientCapabilities", "SystemCall*", "LockPersonality", "RemoveIPC", "Keyring*", "SELinux*",
 		"AppArmor*",
@@ -53,11 +53,11 @@ var carriedDirectives = map[string][]string{
 	},
 }
 
-// saysNothing are directives of [Unit] by which a unit does nothing else than without them: they are neither kept nor named.
+// saysNothing are directives of [Unit] without any effect on the unit: they are neither kept nor named.
 var saysNothing = []string{"Description", "Documentation", "SourcePath"}
 
-// usualValues are of the units that releases of Teleport have brought: an older version's own
-// is not an administrator's.
+// usualValues come from the units of Teleport's releases: a value of an older version is not an
+// administrator's.
 var usualValues = []string{
 	"After=network.target", "After=network-online.target", "Wants=network-online.target", "EnvironmentFile=-/etc/default/teleport",
 	"LimitNOFILE=8192", "LimitNOFILE=524288", "Restart=on-failure", "RestartSec=300ms", "WantedBy=multi-user.target",
@@ -66,7 +66,7 @@ var usualValues = []string{
 // assignment is a directive of a unit file with one value.
 type assignment struct{ section, name, value string }
 
-// assignments reads a unit file. What an empty value takes back is not in it.
+// assignments reads a unit file. It leaves out assignments that an empty value takes back.
 func assignments(content []byte) (all []assignment) {
 	for _, a := range writtenAssignments(content) {
 		if a.value == "" {
@@ -78,7 +78,7 @@ func assignments(content []byte) (all []assignment) {
 	return all
 }
 
-// writtenAssignments are all of a unit file, the empty ones, too.
+// writtenAssignments returns all assignments of a unit file, the empty ones, too.
 func writtenAssignments(content []byte) (all []assignment) {
 	section := ""
 	for _, line := range unitLines(string(content)) {
@@ -93,7 +93,7 @@ func writtenAssignments(content []byte) (all []assignment) {
 	return all
 }
 
-// matters reports whether systemd goes by the assignment, and an administrator may have written it.
+// matters reports whether systemd uses the assignment, and an administrator may have written it.
 func (a assignment) matters() bool {
 	switch {
 	case a.section == "", strings.HasPrefix(a.section, "[X-"), strings.HasPrefix(a.name, "X-"):
@@ -104,10 +104,10 @@ func (a assignment) matters() bool {
 	return !slices.Contains(usualValues, a.name+"="+a.value)
 }
 
-// Carry compares a unit with the one that takes its place. What is only in the first, and is
-// an administrator's to say, comes into a drop-in, which may as well add to the first: a
-// failed change leaves the service as it was. Everything else that is only in the first, of any
-// section, is in Rest. A list whose entries are executed is begun anew there, so that none is executed twice.
+// Carry compares a unit with the unit that replaces it. A directive that only the first unit has goes into a
+// drop-in if carriedDirectives has it. The drop-in may be added to the first unit, too: a failed change
+// leaves the service as it was. All other directives of the first unit alone, of any section, are in Rest.
+// The drop-in restarts a list of commands, so that systemd executes none twice.
 func Carry(before, after []byte) Carried {
 	has := assignments(after)
 	kept := map[string]*bytes.Buffer{"[Unit]": {}, "[Service]": {}}
@@ -140,26 +140,26 @@ func Carry(before, after []byte) Carried {
 	return c
 }
 
-// CarriedFile is a drop-in of the agent's unit. Every other one has the last word.
+// CarriedFile is a drop-in of the agent's unit. Every other drop-in overrides it.
 func (u Units) CarriedFile() string {
 	return filepath.Join(filepath.Dir(u.UpdaterInfoFile()), "05-teleport-update-carried.conf")
 }
 
-// WriteCarried keeps what an administrator wrote into the unit before. A file that is not the
-// updater's own is left alone.
+// WriteCarried keeps what an administrator wrote into the replaced unit. A file that is not the
+// updater's own stays as it is.
 func (u Units) WriteCarried(c Carried, of string) error {
 	_, err := writeDropIn(u.CarriedFile(), append([]byte(mark+"\n# From "+of+", which the updater's unit took the place of.\n"), c.DropIn...))
 	return err
 }
 
-// EraseCarried takes away what WriteCarried wrote.
+// EraseCarried removes the file of WriteCarried.
 func (u Units) EraseCarried() error {
 	_, err := eraseDropIn(u.CarriedFile())
 	return err
 }
 
-// KeepCarried makes what WriteCarried wrote a drop-in of the administrator's, under another name and without the mark by which it would
-// be taken away, and returns its name; empty if there is nothing to keep. It can be cut off anywhere and made again: the settings are in
+// KeepCarried turns the file of WriteCarried into a drop-in of the administrator: under another name and without the mark by which it
+// would be removed. It returns the name, or "" if there is nothing to keep. It can be cut off anywhere and repeated: the settings are in
 // force all the time.
 func (u Units) KeepCarried() (name string, err error) {
 	present, foreign, err := readDropIn(u.CarriedFile())
@@ -177,8 +177,8 @@ func (u Units) KeepCarried() (name string, err error) {
 	return name, u.EraseCarried()
 }
 
-// freeDropIn is a name for settings that nothing else has; is reports whether they are there already. Of several, which an earlier
-// uninstall has left, the newest has the last word, as it had.
+// freeDropIn returns a free name for settings; is reports whether a file has them already. If earlier uninstalls left several
+// files, the newest one overrides the others, as before.
 func (u Units) freeDropIn(settings []byte) (name string, is bool, err error) {
 	for n := 1; ; n++ {
 		number := ""
@@ -196,11 +196,11 @@ func (u Units) freeDropIn(settings []byte) (name string, is bool, err error) {
 	}
 }
 
-// Overruled is a drop-in that systemd reads before that of Carried, and a directive that both set: the last one counts.
+// Overruled is a drop-in that systemd reads before the drop-in of Carried, and a directive that both set: the last one counts.
 type Overruled struct{ File, Directive string }
 
-// Overrules returns a drop-in of a unit whose word on a directive the one that is to be written would take back; nil if there is none.
-// Until then a value of the unit itself comes before all drop-ins. loaded are the drop-ins that systemd has read: the folders may have
+// Overrules returns a drop-in of a unit and its directive that the drop-in of c would override; otherwise nil. Without that
+// drop-in, a value of the unit itself comes before all drop-ins. loaded are the drop-ins that systemd has read: the folders may have
 // others by now.
 func (u Units) Overrules(c Carried, unit string, dirs, loaded []string) (*Overruled, error) {
 	files, err := dropIns(unit, dirs)
@@ -211,11 +211,11 @@ func (u Units) Overrules(c Carried, unit string, dirs, loaded []string) (*Overru
 	carried := settingsOf(c.DropIn)
 	for _, file := range slices.Concat(files, loaded) {
 		if filepath.Base(file) >= own {
-			continue // it has the last word
+			continue // it overrides ours
 		}
 		content, err := readServiceFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // systemd has read a file that somebody removed since
+			continue // somebody removed the file after systemd read it
 		}
 		if err != nil {
 			return nil, err
@@ -229,19 +229,19 @@ func (u Units) Overrules(c Carried, unit string, dirs, loaded []string) (*Overru
 	return nil, nil
 }
 
-// settingsOf are the assignments of a file in sections of which directives are carried, the empty ones, too.
+// settingsOf returns the assignments of a file, the empty ones, too, from the sections in carriedDirectives.
 func settingsOf(content []byte) []assignment {
 	return slices.DeleteFunc(writtenAssignments(content), func(a assignment) bool { return carriedDirectives[a.section] == nil })
 }
 
-// dependencies are directives of [Unit] whose values add up in any order, and that an empty value does not take back.
+// dependencies are directives of [Unit] whose values add up in any order. An empty value does not take them back.
 var dependencies = []string{
 	"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "BindTo", "PartOf", "Upholds", "Conflicts", "RequiresMountsFor",
 	"WantsMountsFor", "OnFailure", "OnSuccess", "PropagatesReloadTo", "PropagateReloadTo", "PropagatesStopTo", "PropagateReloadFrom",
 	"ReloadPropagatedFrom", "StopPropagatedFrom", "JoinsNamespaceOf", "RequiresOverridable", "RequisiteOverridable",
 }
 
-// isOverruledBy reports whether a later assignment takes an earlier one back, or brings back what the earlier one took away.
+// isOverruledBy reports whether a later assignment takes an earlier one back, or brings back a value that the earlier one took away.
 func (a assignment) isOverruledBy(later assignment) bool {
 	for _, kind := range []string{"Condition", "Assert"} {
 		if strings.HasPrefix(a.name, kind) { // they add up; an empty one takes back all of its kind
@@ -254,7 +254,7 @@ func (a assignment) isOverruledBy(later assignment) bool {
 	return slices.ContainsFunc(alsoSets(a.name), func(name string) bool { return slices.Contains(alsoSets(later.name), name) })
 }
 
-// alsoSets are the directives, by their names of today, that a directive sets.
+// alsoSets returns the current names of the directives that a directive sets.
 func alsoSets(name string) []string {
 	switch name {
 	case "ReadWriteDirectories", "ReadOnlyDirectories", "InaccessibleDirectories":

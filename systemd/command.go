@@ -17,7 +17,7 @@ import (
 
 // An Argument of the agent's command line, as in "--config /etc/teleport.yaml".
 type Argument struct {
-	Name  string   // long where there is a long one
+	Name  string   // the long name if there is one
 	Value string   // empty for a flag without one
 	Words []string // as they stand in the command
 }
@@ -28,8 +28,8 @@ var shortFlags = map[string]string{"-c": "--config", "-d": "--debug", "-r": "--r
 // debugFlag is the short flag that has no value.
 const debugFlag = "-d"
 
-// Arguments reads the words of a command that come after "start". A word that is
-// neither a flag nor the value of one, such as $OPTIONS, is an argument of that name.
+// Arguments reads the words of a command that come after "start". A word that is neither a flag
+// nor a flag's value, such as $OPTIONS, is an argument of that name.
 func Arguments(words []string) (all []Argument) {
 	n := slices.Index(words, "start")
 	if n < 0 {
@@ -54,7 +54,7 @@ func Arguments(words []string) (all []Argument) {
 	return all
 }
 
-// apart takes short flags that are joined, as in -dc/etc/teleport.yaml, into words of their own.
+// apart splits short flags that are joined, as in -dc/etc/teleport.yaml, into single words.
 func apart(word string) []string {
 	flag := word[:min(len(word), 2)]
 	_, known := shortFlags[flag]
@@ -67,7 +67,7 @@ func apart(word string) []string {
 	return []string{flag, word[2:]}
 }
 
-// Plain reports whether the argument can be written into any command as its words are, without quotes.
+// Plain reports whether any command can have the argument's words as they are, without quotes.
 func (a Argument) Plain() bool {
 	needsQuotes := func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`"'\`, r)
@@ -78,8 +78,8 @@ func (a Argument) Plain() bool {
 // UnitArguments are the arguments of the command that a unit file starts.
 func UnitArguments(unit []byte) []Argument { return Arguments(UnitCommand(unit)) }
 
-// UnitCommand reads the words of the command that a unit file starts as systemd reads them, the program first; a file
-// without a command has none. Variables and specifiers stand in them as in the file: another unit with the same
+// UnitCommand returns the words of the command that a unit file starts, as systemd reads them, the program first;
+// none for a file without a command. Variables and specifiers stay as in the file: another unit with the same
 // environment has the same arguments.
 func UnitCommand(unit []byte) []string {
 	var s settings
@@ -93,8 +93,8 @@ func UnitCommand(unit []byte) []string {
 	return words
 }
 
-// Missing returns what is in host and not in release, by name, and what is in both with
-// different values: of host's. The PID file is the release's, whose unit names it twice.
+// Missing returns host's arguments whose names release lacks, and host's arguments whose values
+// differ from release's. The PID file is left out: the release's unit names it twice.
 func Missing(host, release []Argument) (missing, contradicting []Argument) {
 	for _, h := range host {
 		n := slices.IndexFunc(release, func(r Argument) bool { return r.Name == h.Name })
@@ -109,7 +109,7 @@ func Missing(host, release []Argument) (missing, contradicting []Argument) {
 	return missing, contradicting
 }
 
-// WithArguments returns a unit file whose command has these arguments as well. They are to be plain.
+// WithArguments returns a unit file whose command has these arguments as well. They have to be plain.
 func WithArguments(unit []byte, more []Argument) []byte {
 	end, ok := commandEnd(string(unit))
 	if !ok || len(more) == 0 {
@@ -119,7 +119,7 @@ func WithArguments(unit []byte, more []Argument) []byte {
 	return slices.Concat(unit[:end], []byte(" "+strings.Join(Texts(more), " ")), rest)
 }
 
-// commandEnd is the offset in a unit file at which its first command ends; ok is false if it has none.
+// commandEnd returns the offset in a unit file at which its first command ends; ok is false if the file has no command.
 func commandEnd(unit string) (end int, ok bool) {
 	for name, value := range serviceSettings(unit) {
 		switch {
@@ -141,14 +141,14 @@ func Texts(all []Argument) (texts []string) {
 	return texts
 }
 
-// settings are what the section [Service] says, as far as the command goes.
+// settings are the assignments of the section [Service] that the command depends on.
 type settings struct {
 	execStart, environment, files, unset []string
 	specifiers                           *strings.Replacer
 	found                                bool
 }
 
-// add reads a file: an assignment adds to the one before, and an empty one takes all of it back.
+// add reads a file: an assignment adds to the earlier ones, and an empty one takes all of them back.
 func (s *settings) add(content []byte) {
 	for name, value := range serviceSettings(string(content)) {
 		into := map[string]*[]string{"ExecStart": &s.execStart, "Environment": &s.environment,
@@ -208,7 +208,7 @@ func (s *settings) command() (ServiceCommand, error) {
 	return c, nil
 }
 
-// unset takes a variable out, for NAME=VALUE if it has that value.
+// unset removes a variable; NAME=VALUE removes it only if it has that value.
 func (c *ServiceCommand) unset(assignment string) {
 	name, value, ok := strings.Cut(assignment, "=")
 	if !ok || c.Environment[name] == value {
@@ -216,7 +216,7 @@ func (c *ServiceCommand) unset(assignment string) {
 	}
 }
 
-// add adds a word of the command, of which systemd leaves variables alone if it is literal.
+// add adds a word of the command. systemd does not replace variables in it if it is literal.
 func (c *ServiceCommand) add(word string, literal bool) {
 	if literal {
 		c.Words = append(c.Words, word)
@@ -226,8 +226,8 @@ func (c *ServiceCommand) add(word string, literal bool) {
 	c.Words = append(c.Words, c.replace(word)...)
 }
 
-// words are those of the first command, the program first, with variables and specifiers as they stand there. literal
-// says that systemd leaves variables in them alone.
+// words returns the words of the first command, the program first, with variables and specifiers as written. literal
+// reports that systemd does not replace variables in them.
 func (s *settings) words() (all []string, literal bool) {
 	if len(s.execStart) == 0 {
 		return nil, false
@@ -236,7 +236,7 @@ func (s *settings) words() (all []string, literal bool) {
 	prefixes := strings.TrimSuffix(s.execStart[0], line)
 	all = words(line, escaped)
 	if len(all) > 1 && strings.Contains(prefixes, "@") {
-		all = slices.Delete(all, 1, 2) // what the program is called, not an argument
+		all = slices.Delete(all, 1, 2) // the program's name for itself, not an argument
 	}
 	return all, strings.Contains(prefixes, ":")
 }
@@ -266,8 +266,8 @@ func (c *ServiceCommand) readFiles(pattern string) error {
 	return nil
 }
 
-// replace puts in what variables stand for: a word that is one variable becomes its words, and
-// what is in braces stays one word (systemd.service(5), "Command lines").
+// replace replaces variables by their values: a word that is one variable becomes its words, and a
+// variable in braces stays part of one word (systemd.service(5), "Command lines").
 func (c *ServiceCommand) replace(word string) []string {
 	if name, ok := strings.CutPrefix(word, "$"); ok && !strings.HasPrefix(name, "{") && !strings.HasPrefix(name, "$") {
 		return words(c.Environment[name], unescaped)
@@ -294,8 +294,8 @@ func (c *ServiceCommand) replace(word string) []string {
 	return []string{b.String()}
 }
 
-// specifiersOf replaces the specifiers that depend on nothing but the unit's name and on systemd
-// being the host's (systemd.unit(5), "Specifiers"). Others stay as they are.
+// specifiersOf replaces the specifiers that depend only on the unit's name and on systemd being
+// the host's (systemd.unit(5), "Specifiers"). Others stay as they are.
 func specifiersOf(name string) *strings.Replacer {
 	whole := strings.TrimSuffix(name, filepath.Ext(name))
 	prefix, _, _ := strings.Cut(whole, "@")
@@ -303,7 +303,7 @@ func specifiersOf(name string) *strings.Replacer {
 		"%L", "/var/log", "%E", "/etc")
 }
 
-// readEnvironment adds what an environment file says to variables, as systemd reads it
+// readEnvironment adds the variables of an environment file to into, as systemd reads the file
 // (systemd.exec(5), "EnvironmentFile="): not as a shell does.
 func readEnvironment(content string, into map[string]string) {
 	for content != "" {
@@ -322,7 +322,7 @@ func readEnvironment(content string, into map[string]string) {
 	}
 }
 
-// afterComment is what follows a comment. A backslash before the end of its line has it go on.
+// afterComment returns the content after a comment. A backslash before the end of a line continues the comment.
 func afterComment(content string) string {
 	for content != "" {
 		line, rest, _ := strings.Cut(content, "\n")
@@ -334,11 +334,11 @@ func afterComment(content string) string {
 	return content
 }
 
-// environmentValue reads a value to the end of its line, and returns what follows.
+// environmentValue reads a value to the end of its line, and returns the rest after it.
 func environmentValue(content string) (value, rest string) {
 	var b strings.Builder
 	quote, inValue := byte(0), false
-	keep := 0 // as much as is no space at the end
+	keep := 0 // the length without spaces at the end
 	for i := 0; i < len(content); i++ {
 		c := content[i]
 		next := byte('\n')
@@ -374,8 +374,8 @@ func environmentValue(content string) (value, rest string) {
 	return b.String()[:keep], ""
 }
 
-// escapedValue is what a backslash and the character after it stand for. A backslash at the end of a line joins it with the
-// next one; between double quotes, one before most characters is kept.
+// escapedValue returns the text for a backslash and the character after it. A backslash at the end of a line joins it with
+// the next one; between double quotes, a backslash before most characters is kept.
 func escapedValue(next byte, quoted bool) string {
 	switch {
 	case next == '\n':

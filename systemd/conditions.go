@@ -18,7 +18,7 @@ import (
 // Condition is one line of Condition…= or Assert…=.
 type Condition struct {
 	Type      string // "ConditionPathExists", "AssertFileNotEmpty", …
-	Trigger   bool   // one of those that have a pipe symbol is enough
+	Trigger   bool   // of the conditions with a pipe symbol, one is enough
 	Negated   bool
 	Parameter string
 }
@@ -98,8 +98,8 @@ var onFiles = map[string]func(path string) (bool, error){
 	"PathIsReadWrite":    isReadWrite,
 }
 
-// holds looks at a condition as systemd does when it starts the unit; known is false for one
-// that this program does not evaluate, or cannot look at.
+// holds evaluates a condition as systemd does when it starts the unit. known is false for a
+// condition that this program does not evaluate, or cannot look at.
 func (c Condition) holds(ctx context.Context) (holds, known bool) {
 	name := strings.TrimPrefix(strings.TrimPrefix(c.Type, "Condition"), "Assert")
 	look, ok := onFiles[name]
@@ -141,8 +141,8 @@ func isSymbolicLink(path string) (bool, error) {
 	return err == nil && info.Mode()&os.ModeSymlink != 0, err
 }
 
-// isReadWrite looks at the file system as process 1 has it mounted: this process may have a view of its own. Where that is not
-// open to it, its own view has to do.
+// isReadWrite looks at the file system as process 1 has it mounted: this process may have a view of its own. It uses its own
+// view if it may not look at process 1's.
 func isReadWrite(path string) (bool, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -164,23 +164,23 @@ func isDirectoryNotEmpty(path string) (bool, error) {
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !passedOver(e.Name()) }), err
 }
 
-// onHost are the conditions that systemd-analyze(1) can be asked about, by their names without the
-// kind: those that say the same for every process of the host. Others look at the process that
-// asks, see likeInit, or at one moment (ConditionMemoryPressure=).
+// onHost are the conditions, by their names without the kind, that have the same result for every
+// process of the host, so that systemd-analyze(1) can evaluate them. Others look at the process
+// that asks, see likeInit, or at one moment (ConditionMemoryPressure=).
 var onHost = []string{
 	"ACPower", "Architecture", "CPUFeature", "ControlGroupController", "FirstBoot", "Firmware", "Group", "Host",
 	"KernelCommandLine", "KernelModuleLoaded", "KernelVersion", "Memory", "NeedsUpdate", "OSRelease", "Security", "User", "Version",
 	"Virtualization",
 }
 
-// askAnalyzeLimit is how long systemd-analyze may take for one condition, which is milliseconds.
+// askAnalyzeLimit is how long systemd-analyze may take for one condition; it usually takes milliseconds.
 const askAnalyzeLimit = 5 * time.Second
 
-// unmetCode is how systemd-analyze ends where a condition does not hold.
+// unmetCode is the exit code of systemd-analyze for a condition that does not hold.
 const unmetCode = 1
 
-// analyzed has systemd's own program evaluate a condition, of which name is the kind of its setting. The program ends
-// with the same code for a condition that it does not know, so its last line has to name the kind.
+// analyzed has systemd's own program evaluate a condition; name is the kind of its setting. The program ends with the
+// same code for a condition that it does not know, so its last line has to name the kind.
 func analyzed(ctx context.Context, condition, name string) (holds, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, askAnalyzeLimit)
 	defer cancel()
@@ -204,14 +204,14 @@ func analyzed(ctx context.Context, condition, name string) (holds, known bool) {
 	return false, false
 }
 
-// likeInit is the environment in which a process that asks about a condition of this name is told what process 1 would be told. It
-// is an error if that cannot be had.
+// likeInit returns the environment for a process that evaluates a condition of this name, so that it gets the same result as
+// process 1. It returns an error if there is no such environment.
 func likeInit(ctx context.Context, name string) ([]string, error) {
 	switch name {
-	case "Environment": // of the services that systemd starts, before their own settings
+	case "Environment": // the environment of the services that systemd starts, before their own settings
 		out, err := exec.CommandContext(ctx, "systemctl", "show-environment").Output()
 		return slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool {
-			return !strings.Contains(line, "=") || strings.Contains(line, "=$'") // which is quoted for a shell
+			return !strings.Contains(line, "=") || strings.Contains(line, "=$'") // the value is quoted for a shell
 		}), err
 	case "Capability":
 		return os.Environ(), procfs.Host().SameAs(1, "CapBnd")

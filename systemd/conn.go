@@ -1,15 +1,14 @@
-// Package systemd asks the host's service manager for what an update needs: the
-// state of a unit, jobs on it, signals that tell of both, a unit of its own for a
-// program that must outlive its caller, and the files of the updater's own units.
+// Package systemd asks the host's service manager for everything an update needs: the
+// state of a unit, its jobs, signals about both, a unit of its own for a program that
+// must outlive its caller, and the files of the updater's own units.
 //
 // It speaks D-Bus, to systemd's private socket first: that one works without a
-// message bus, which may be missing or be what is being restarted. A connection
-// that breaks is made anew, because systemd drops all of them when it
+// message bus, which may be missing or may be restarting. A broken
+// connection is made anew, because systemd drops all connections when it
 // re-executes itself (an upgrade of systemd does that).
 //
-// What a job reports says nothing about health: a service that dies at once has
-// been started successfully as far as its job is concerned. Whether it works is for
-// package health to say.
+// The result of a job says nothing about health: the job that starts a service is done
+// even if the service dies at once. Package health judges whether the service works.
 package systemd
 
 import (
@@ -31,8 +30,8 @@ var (
 	// ErrNotRunning means that no systemd manages this host: an image build, a plain
 	// container, a chroot.
 	ErrNotRunning = errors.New("systemd is not running here")
-	// ErrUnreachable means that systemd manages this host, and that it could not be
-	// asked now: it may be re-executing itself.
+	// ErrUnreachable means that systemd manages this host, and does not answer now: it may be
+	// re-executing itself.
 	ErrUnreachable = errors.New("systemd cannot be reached")
 )
 
@@ -40,11 +39,11 @@ const (
 	// callLimit bounds one D-Bus call that does not wait for a job. A daemon-reload
 	// of a host with very many units takes seconds.
 	callLimit = 90 * time.Second
-	// dialLimit bounds how long a first connection that fails is tried again: systemd
-	// needs about a second to re-execute itself, and an upgrade of it may do so twice.
+	// dialLimit bounds how long a failed first connection is tried again: systemd needs about a
+	// second to re-execute itself, and an upgrade of systemd may do so twice.
 	dialLimit = 15 * time.Second
-	// redialLimit is that for a connection that broke. Who has one may have stopped the
-	// agent, and had better outlast what keeps it from being started.
+	// redialLimit is the same limit for a connection that broke. The caller may have stopped the
+	// agent, and has to outlast whatever prevents its start.
 	redialLimit = 90 * time.Second
 	redialPause = 50 * time.Millisecond
 )
@@ -52,11 +51,11 @@ const (
 // Conn is a connection to the service manager. Its methods may be called from
 // several goroutines at once.
 type Conn struct {
-	// Waits is called once for a job that waits for others for long, and goes on to; nil: it is not. It is set
-	// before the first job.
+	// Waits is called once for a job that waits long for other jobs, and goes on waiting; nil: it is not. It
+	// is set before the first job.
 	Waits func(*BlockedError)
-	// Withdrew is called if the start of a unit waited too long for starts of others, which it wants and does not need,
-	// and theirs were taken back; nil: it is not. It is set before the first job.
+	// Withdrew is called if the start of a unit waited too long for starts of other units, which it wants and does not
+	// need, and those starts were taken back; nil: it is not. It is set before the first job.
 	Withdrew func(unit string, others []string)
 
 	dialer dialer
@@ -66,9 +65,9 @@ type Conn struct {
 	closed bool
 }
 
-// Dial connects to the host's systemd. The error matches ErrNotRunning if there
-// is none, and ErrUnreachable if it does not answer for as long as it may need to
-// re-execute itself; where ctx ends first, it is the cause of that and neither.
+// Dial connects to the host's systemd. The error matches ErrNotRunning if there is no systemd, and
+// ErrUnreachable if it does not answer for as long as it may need to re-execute itself. If ctx
+// ends first, the error is the cause of ctx and matches neither.
 func Dial(ctx context.Context) (*Conn, error) { return DialRoot(ctx, "/") }
 
 // DialRoot is Dial for the systemd whose sockets are under root.
@@ -123,8 +122,8 @@ func (c *Conn) DaemonReload(ctx context.Context) error {
 
 const managerPath = dbus.ObjectPath("/org/freedesktop/systemd1")
 
-// do makes one call that does no harm when it is made twice, on a new connection
-// if the one in use broke.
+// do makes one call that may safely be made twice. If the connection in use broke, it uses a new
+// one.
 func do[T any](ctx context.Context, c *Conn, call func(context.Context, *link) (T, error)) (T, error) {
 	giveUp := time.Now().Add(redialLimit)
 	for {
@@ -213,13 +212,12 @@ func (l *link) get(ctx context.Context, path dbus.ObjectPath, iface, name string
 // A dialer connects to the systemd whose files are under root.
 type dialer struct {
 	root  string
-	again time.Duration // how long a dial that fails is tried again
-	limit time.Duration // of one that is not answered
+	again time.Duration // how long a failed dial is tried again
+	limit time.Duration // for one dial without an answer
 }
 
-// booted applies the rule of sd_booted(3), and looks through a chroot that has
-// the host's /run: there systemd exists, but it manages another tree than the one
-// that is being changed.
+// booted applies the rule of sd_booted(3), and also recognises a chroot that has the host's /run:
+// there systemd exists, but it manages another tree.
 func (d dialer) booted() error {
 	if _, err := os.Lstat(filepath.Join(d.root, "run/systemd/system")); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)
@@ -232,8 +230,8 @@ func (d dialer) booted() error {
 	return nil
 }
 
-// link connects: root to the private socket, everybody else, and root where that
-// fails, to the system bus.
+// link connects root to the private socket. It connects other users to the system bus, and root,
+// too, if the private socket fails.
 func (d dialer) link(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.limit, fmt.Errorf("no answer within %v", d.limit))
 	defer cancel()

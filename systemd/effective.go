@@ -17,11 +17,11 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// maxUnitFile is far more than a unit file has, in bytes.
+// maxUnitFile is far larger than any unit file, in bytes.
 const maxUnitFile = 1 << 20
 
-// A ServiceCommand is what the files of a service say it is started with, whether or not systemd
-// runs and has read them.
+// A ServiceCommand is the command of a service according to its files, whether or not systemd runs
+// and has read them.
 type ServiceCommand struct {
 	Words       []string // of the first command, the program first; variables and specifiers are replaced
 	Environment map[string]string
@@ -32,8 +32,8 @@ type ServiceCommand struct {
 	Found     bool // there is a unit file
 }
 
-// UnitPath are the folders in which systemd looks for units and drop-ins, the ones that rank first
-// before the others (systemd.unit(5), "Unit File Load Path").
+// UnitPath returns the folders in which systemd looks for units and drop-ins, in the order of
+// their precedence (systemd.unit(5), "Unit File Load Path").
 func UnitPath() []string {
 	return slices.Concat([]string{layout.ConfigDir + ".control", "/run/systemd/system.control", "/run/systemd/transient",
 		"/run/systemd/generator.early", layout.ConfigDir, layout.ConfigDir + ".attached", "/run/systemd/system",
@@ -41,15 +41,15 @@ func UnitPath() []string {
 		[]string{"/run/systemd/generator.late"})
 }
 
-// ReadService reads the unit file that systemd would use, from the first of some folders that has
-// it, and what drop-ins in all of them add. Of two drop-ins of one name the one of the earlier folder
-// counts. No such unit is no error: then there are no words.
+// ReadService reads the unit file that systemd would use, from the first folder that has it, and the
+// drop-ins in all folders. Of two drop-ins of one name the one of the earlier folder counts. A
+// missing unit is no error: then there are no words.
 func ReadService(name string, dirs []string) (ServiceCommand, error) {
 	return readService(name, dirs, func(*settings) {})
 }
 
-// ReadServiceWith is ReadService for a unit whose file is about to be replaced by another one: the command is that one's, and
-// the variables of the file that is there stay beside those of the other.
+// ReadServiceWith is ReadService for a unit whose file another one is about to replace: the command comes from the new file,
+// and the variables of the present file stay beside the new file's.
 func ReadServiceWith(unit []byte, name string, dirs []string) (ServiceCommand, error) {
 	return readService(name, dirs, func(s *settings) {
 		s.execStart = nil
@@ -57,7 +57,7 @@ func ReadServiceWith(unit []byte, name string, dirs []string) (ServiceCommand, e
 	})
 }
 
-// readService lets replace change what the unit's own file has said before the drop-ins are read.
+// readService lets replace change the settings of the unit's own file before the drop-ins are read.
 func readService(name string, dirs []string, replace func(*settings)) (ServiceCommand, error) {
 	s := settings{specifiers: specifiersOf(name)}
 	for _, dir := range dirs {
@@ -87,8 +87,8 @@ func readService(name string, dirs []string, replace func(*settings)) (ServiceCo
 	return s.command()
 }
 
-// readServiceFile reads a file of a unit. One that is masked says nothing, and what is no file, as a
-// folder of that name, is none to systemd either.
+// readServiceFile reads a file of a unit. A masked file is empty. If path is no file, for example a
+// folder, systemd ignores it, and readServiceFile returns ErrNotExist.
 func readServiceFile(path string) ([]byte, error) {
 	content, err := regular.Read(path, maxUnitFile, 0)
 	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); !unsuitable {
@@ -100,8 +100,8 @@ func readServiceFile(path string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// dropIns are the files that add to a unit, in the order in which systemd reads them. Of two with
-// one name, that of the unit counts before that of all units of its type.
+// dropIns returns the files that add to a unit, in the order in which systemd reads them. If two
+// have one name, the unit's own counts before the one for all units of its type.
 func dropIns(name string, dirs []string) (files []string, err error) {
 	for _, of := range dropInNames(name, dirs) {
 		for _, dir := range dirs {
@@ -134,8 +134,8 @@ func (all *inputs) add(path, setting string, made []string) {
 	}
 }
 
-// parseInputs leaves out what a command with full privileges may make, which runs before all else and without the unit's view of
-// files ("ExecStartPre=+…"). made is what systemd makes or mounts for the unit.
+// parseInputs returns no inputs if a command with full privileges runs first, outside of the unit's view of files
+// ("ExecStartPre=+…"): it may make all of them. made are the paths that systemd makes or mounts for the unit.
 func parseInputs(p properties, made []string) (all inputs) {
 	if hasPrivileged(p) {
 		return all
@@ -147,8 +147,9 @@ func parseInputs(p properties, made []string) (all inputs) {
 	return all
 }
 
-// parsePrograms are those of the commands that systemd runs around that of ExecStart=, without those whose failure it ignores. What
-// a command before the start may make with full privileges is left out of those after it.
+// parsePrograms returns the programs of the commands that systemd runs around the command of ExecStart=, without those whose
+// failure it ignores. If a command before the start has full privileges, it may make the programs of later commands, which are left
+// out.
 func parsePrograms(p properties, made []string) (all inputs) {
 	names := beforeStart
 	if !hasPrivileged(p) {
@@ -164,7 +165,7 @@ func parsePrograms(p properties, made []string) (all inputs) {
 	return all
 }
 
-// addSources adds what is looked for outside of the unit's view, and bound or copied into it.
+// addSources adds files and folders that systemd looks for outside of the unit's view, and binds or copies into it.
 func (all *inputs) addSources(p properties, made []string) {
 	for _, name := range []string{"BindPaths", "BindReadOnlyPaths"} {
 		for _, fields := range property[[][]any](p, name) {
@@ -185,8 +186,8 @@ func (all *inputs) addSources(p properties, made []string) {
 	}
 }
 
-// neededPaths are those over which systemd puts what a setting says. It leaves out a path for which one above it says the same, or
-// hides it.
+// neededPaths returns the paths over which systemd puts the effect of a setting. It leaves out a path if a path above it has the
+// same effect, or hides it.
 func neededPaths(p properties) (all []input) {
 	for _, kind := range overPaths {
 		for _, path := range property[[]string](p, kind.name) {
@@ -219,15 +220,15 @@ func hasPrivileged(p properties) bool {
 	})
 }
 
-// hasDefault reports whether a credential has a value where its file is missing.
+// hasDefault reports whether a credential has a value if its file is missing.
 func hasDefault(p properties, id string) bool {
 	return slices.ContainsFunc([]string{"SetCredential", "SetCredentialEncrypted"}, func(name string) bool {
 		return slices.ContainsFunc(property[[][]any](p, name), func(fields []any) bool { return text(fields, 0) == id })
 	})
 }
 
-// missingInput is the setting of an input that is not there, and that nobody brings; empty if none shows. A file system that does not
-// answer says nothing.
+// missingInput returns the setting of an input that does not exist, and that no other unit brings; empty if none shows. It ignores a
+// file system that does not answer.
 func (s Startup) missingInput() string {
 	if len(s.inputs) == 0 {
 		return ""
@@ -243,8 +244,8 @@ func (s Startup) missingInput() string {
 	return setting
 }
 
-// brokenProgram is the setting of a command whose program cannot be executed, and that nobody brings; empty if none shows. A program
-// or an interpreter that is in the unit's own view of files only is left out.
+// brokenProgram returns the setting of a command whose program cannot be executed, and that no other unit brings; empty if none
+// shows. A program or an interpreter that exists only in the unit's own view of files is left out.
 func (s Startup) brokenProgram() string {
 	if len(s.programs) == 0 {
 		return ""
@@ -263,7 +264,7 @@ func (s Startup) brokenProgram() string {
 	return setting
 }
 
-// properties are those of a unit, as systemd answers with them.
+// properties are a unit's properties in systemd's answer.
 type properties map[string]dbus.Variant
 
 func property[T any](p properties, name string) T {
@@ -277,7 +278,7 @@ func denied(p properties, name string) bool {
 	return there && !yes
 }
 
-// text is a field of a structure; empty if there is none.
+// text returns a field of a structure; empty if the field is missing.
 func text(fields []any, i int) string {
 	if i >= len(fields) {
 		return ""
@@ -289,7 +290,7 @@ func text(fields []any, i int) string {
 // Forever is the length of a limit that the unit sets to "infinity".
 const Forever time.Duration = math.MaxInt64
 
-// limit converts microseconds, of which all ones mean infinity.
+// limit converts microseconds; all ones mean infinity.
 func limit(usec uint64) time.Duration {
 	if usec > math.MaxInt64/1000 {
 		return Forever

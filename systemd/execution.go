@@ -19,12 +19,12 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// askLimit is how long the host's directory of users may take.
+// askLimit bounds a query of the host's directory of users.
 const askLimit = 10 * time.Second
 
-// IsUser reports whether systemd can start something as a user; it also does where nobody
-// can tell. Users that are not in /etc/passwd may be in a directory, which a program
-// without the C library cannot ask itself.
+// IsUser reports whether systemd can start something as a user, or whether nobody can find that
+// out. Users that are not in /etc/passwd may be in a directory, which a program without the C
+// library cannot ask itself.
 func IsUser(ctx context.Context, name string) bool {
 	_, err := user.Lookup(name)
 	return isAccount(ctx, "passwd", name, err)
@@ -36,7 +36,7 @@ func IsGroup(ctx context.Context, name string) bool {
 	return isAccount(ctx, "group", name, err)
 }
 
-// isAccount asks the host's databases for a name that a file does not have.
+// isAccount asks the host's databases for a name that is not in a file.
 func isAccount(ctx context.Context, database, name string, notInFile error) bool {
 	if _, err := strconv.Atoi(name); name == "" || err == nil || notInFile == nil {
 		return true
@@ -49,13 +49,14 @@ func isAccount(ctx context.Context, database, name string, notInFile error) bool
 	return !ok || ended.ExitCode() != getentUnknown
 }
 
-// getentUnknown is how getent(1) ends for a name that nobody knows.
+// getentUnknown is the exit code of getent(1) for an unknown name.
 const getentUnknown = 2
 
-// onlineCPUs is where the kernel lists the CPUs that are online, as in "0-3,6".
+// onlineCPUs is the file in which the kernel lists the CPUs that are online, as in "0-3,6".
 const onlineCPUs = "/sys/devices/system/cpu/online"
 
-// parseCPUs are the CPUs of CPUAffinity=, which systemd has as a mask: bit n of byte m is CPU 8m+n. Those of NUMA nodes are left out.
+// parseCPUs returns the CPUs of CPUAffinity=, which systemd reports as a mask: bit n of byte m is CPU 8m+n. CPUs of NUMA nodes are
+// left out.
 func parseCPUs(p properties) (all []int) {
 	if property[bool](p, "CPUAffinityFromNUMA") {
 		return nil
@@ -70,8 +71,8 @@ func parseCPUs(p properties) (all []int) {
 	return all
 }
 
-// lacksCPUs is the setting of CPUs none of which is online; empty if it is no such setting. One CPU is enough for the kernel.
-// systemd starts no process otherwise (215/CPUAFFINITY).
+// lacksCPUs returns the setting if none of its CPUs is online; otherwise "". One CPU is enough for the kernel. Without one,
+// systemd starts no process (215/CPUAFFINITY).
 func lacksCPUs(cpus []int) string {
 	if len(cpus) == 0 {
 		return ""
@@ -111,7 +112,7 @@ func cpuList(text string) (all []int, err error) {
 	return all, nil
 }
 
-// apparmor is where the kernel tells of AppArmor.
+// apparmor holds the files in which the kernel reports AppArmor's state.
 type apparmor struct {
 	enabled string // "Y" in it: AppArmor is in force
 	loaded  string // a profile for each line, as in "/usr/bin/man (enforce)"; root alone can read it
@@ -122,7 +123,7 @@ var kernelsAppArmor = apparmor{"/sys/module/apparmor/parameters/enabled", "/sys/
 // mostProfiles bounds the list of profiles, in bytes; a desktop has some 10 kB.
 const mostProfiles = 8 << 20
 
-// parseProfile is the profile of AppArmorProfile= that has to be there; empty if there is none.
+// parseProfile returns the profile of AppArmorProfile= if it has to be loaded; otherwise "".
 func parseProfile(p properties) string {
 	fields := property[[]any](p, "AppArmorProfile")
 	if len(fields) != 2 || fields[0] != false { // with "-" a start does without it
@@ -131,8 +132,8 @@ func parseProfile(p properties) string {
 	return text(fields, 1)
 }
 
-// lacks is the setting of a profile that is not loaded; empty if it is loaded, or if that cannot be told. Where AppArmor is in force,
-// systemd starts no process without it (231/APPARMOR).
+// lacks returns the setting of a profile that is not loaded; empty if it is loaded, or if nobody knows. If AppArmor is in force,
+// systemd starts no process without the profile (231/APPARMOR).
 func (a apparmor) lacks(profile string) string {
 	if profile == "" || profile == "unconfined" {
 		return ""
@@ -160,7 +161,7 @@ type ownFolder struct {
 	lenient       bool // a file may be there (ConfigurationDirectory=): only a file above it keeps systemd from starting the unit
 }
 
-// parseOwnFolders are the folders that have to be there, or be made, before systemd executes a process of the unit.
+// parseOwnFolders returns the folders that have to exist, or be made, before systemd executes a process of the unit.
 func parseOwnFolders(p properties) (all []ownFolder) {
 	for name, above := range ownFolders {
 		for _, folder := range property[[]string](p, name) {
@@ -173,9 +174,9 @@ func parseOwnFolders(p properties) (all []ownFolder) {
 	return all
 }
 
-// blockedFolder is the setting of a folder in whose place there is a file, or a file above it, so that systemd cannot make it
-// (233/RUNTIME_DIRECTORY, 238 to 241). It is empty if none shows. A file that a mount will hide is left out: systemd
-// mounts the file system first.
+// blockedFolder returns the setting of a folder that systemd cannot make because it, or a path above it, is a file
+// (233/RUNTIME_DIRECTORY, 238 to 241). It is empty if none shows. A file that a mount will hide is left out: systemd mounts
+// the file system first.
 func blockedFolder(folders []ownFolder, isToBeMounted func(path string) bool) string {
 	if len(folders) == 0 {
 		return ""
@@ -193,7 +194,7 @@ func blockedFolder(folders []ownFolder, isToBeMounted func(path string) bool) st
 	return setting
 }
 
-// standardInput is the setting whose file has to be there. systemd makes those of the other two, in a folder that has to be there.
+// standardInput is the setting whose file has to exist. For the other two settings systemd makes the file, in a folder that has to exist.
 const standardInput = "StandardInput"
 
 var (
@@ -201,8 +202,8 @@ var (
 	streamKinds = []string{"file", "append", "truncate"}
 )
 
-// streams are the settings by which a process reads from a file, or writes to one. systemd tells the kind of a stream ("append")
-// over D-Bus and keeps the path, so the unit's files are read for it.
+// streams are the settings by which a process reads from a file, or writes to one. Over D-Bus, systemd reports only the kind of
+// a stream ("append"), not the path, so the unit's files are read for it.
 type streams struct {
 	kinds map[string]string // by the name of the setting; without streams of other kinds, as "journal"
 	unit  string
@@ -224,8 +225,8 @@ func parseStreams(p properties) (s streams) {
 	return s
 }
 
-// paths are those of the streams, by the names of the settings. A path is left out if systemd has loaded the setting with another
-// kind than the files have, or if it has a specifier that is not known here.
+// paths returns the paths of the streams, by the names of the settings. A path is left out if systemd has loaded the setting with
+// another kind than the files have, or if it has an unknown specifier.
 func (s streams) paths() map[string]string {
 	last := make(map[string]string)
 	for _, file := range s.files {
@@ -250,8 +251,8 @@ func (s streams) paths() map[string]string {
 	return paths
 }
 
-// closedStream is the setting of a stream that systemd cannot open (208/STDIN, 209/STDOUT, 222/STDERR); empty if none shows. What
-// the unit makes or mounts for itself is left out, and what other units bring.
+// closedStream returns the setting of a stream that systemd cannot open (208/STDIN, 209/STDOUT, 222/STDERR); empty if none shows.
+// Paths that the unit makes or mounts for itself, or that other units bring, are left out.
 func (s Startup) closedStream() string {
 	if len(s.streams.kinds) == 0 {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ExitStatus is how a main process ended, as waitid(2) tells it. The zero value is
-// that of one which did not end, or of which systemd does not say how.
+// ExitStatus is how a main process ended, as waitid(2) reports it. The zero value stands for a
+// process that did not end, or whose end systemd does not report.
 type ExitStatus struct{ Code, Status int32 }
 
 // Codes of an ExitStatus: the si_code of SIGCHLD.
@@ -45,8 +45,8 @@ func (e ExitStatus) String() string {
 	return "ended (systemd does not say how)"
 }
 
-// Ended completes the sentence "the agent …": how the unit's main process ended, and why,
-// where the process was only told to. One that handles the request to stop exits with 0.
+// Ended completes the sentence "the agent …": how the unit's main process ended, and the reason if
+// systemd only asked it to stop. A process that handles the request to stop exits with 0.
 func (u Unit) Ended() string {
 	if u.Result == "timeout" && (u.Exit.Code == Exited || u.Exit.Terminated()) {
 		return fmt.Sprintf("did not say within %v that it is ready, so that systemd stopped it", u.StartTimeout)
@@ -67,8 +67,8 @@ func signalName(n int32) string {
 }
 
 // NeverBegan reports whether the unit is down because systemd began no process of it: a condition does not hold, a command before it
-// (ExecStartPre=, ExecCondition=) failed, or the process could not be set up. Of a program that ended with such a status itself it
-// says so, too. A program that could not be executed (203) may be damaged, which speaks against its version.
+// (ExecStartPre=, ExecCondition=) failed, or the process could not be set up. It is also true if a program itself ended with such a
+// status. A program that could not be executed (203) may be damaged, which speaks against its version.
 func (u Unit) NeverBegan() bool {
 	_, known := NotStarted(u.Exit.Status)
 	notSetUp := known && u.Exit.Code == Exited && u.Exit.Status != notExecuted
@@ -81,7 +81,7 @@ func (u Unit) NotExecuted() bool {
 	return !u.Running() && u.Exit.Code == Exited && u.Exit.Status == notExecuted
 }
 
-// failedBefore reports whether the last start failed and had no main process: systemd forgets how the one before ended.
+// failedBefore reports whether the last start failed before it had a main process: systemd forgets how the previous one ended.
 func (u Unit) failedBefore() bool {
 	failed := u.ActiveState == "failed" || strings.HasPrefix(u.SubState, "auto-restart")
 	by := slices.Contains([]string{"exit-code", "signal", "core-dump", "timeout", "resources"}, u.Result)

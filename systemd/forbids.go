@@ -11,7 +11,7 @@ import (
 
 // Rights are the settings of a unit by which a file may be open to its processes although its mode closes it to their user.
 type Rights struct {
-	Over  string   // by which modes bind none of them, or nobody can tell whether they do, as a unit file has it; empty: none
+	Over  string   // the setting, as in a unit file, by which modes bind none of them, or may not bind them; empty: none
 	Given []string // folders that systemd gives to the user before each start, with what is in them
 }
 
@@ -51,7 +51,7 @@ func (u Unit) Forbids(path string, owned bool) bool {
 
 func isBelow(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// withoutLinks is a path that leads to the same, or the path itself if nobody can tell.
+// withoutLinks resolves the links of a path, or returns the path itself if it cannot.
 func withoutLinks(path string) string {
 	real, err := within(func() (string, error) { return filepath.EvalSymlinks(path) })
 	if err != nil {
@@ -60,8 +60,8 @@ func withoutLinks(path string) string {
 	return real
 }
 
-// comesFirst reports whether the unit has commands that may change modes: before the agent, as root or as its user, or the
-// agent's own if that is root's. The files of the unit say it, also to a systemd that does not tell how it runs its commands (before 243).
+// comesFirst reports whether the unit has commands that may change modes: before the agent, as root or as its user, or the agent's own
+// command if it runs as root. It reads the unit's files, because systemd before 243 does not report how it runs its commands.
 func (u Unit) comesFirst() (byRoot, byUser bool) {
 	for _, file := range append([]string{u.FragmentPath}, u.DropIns...) {
 		content, err := within(func() ([]byte, error) { return readServiceFile(file) })
@@ -74,7 +74,7 @@ func (u Unit) comesFirst() (byRoot, byUser bool) {
 			isBefore := slices.Contains(beforeStart, name) && command != ""
 			byUser = byUser || isBefore
 			switch {
-			case name == "PermissionsStartOnly" && isTrue(value.text): // of systemd before 240: the commands before are root's
+			case name == "PermissionsStartOnly" && isTrue(value.text): // for systemd before 240: the commands before the agent run as root
 				byRoot = true
 			case isBefore || name == "ExecStart":
 				byRoot = byRoot || asRoot(prefixes)
@@ -102,11 +102,11 @@ var endings = []struct {
 	reboots bool
 }{{"poweroff", false}, {"halt", false}, {"exit", false}, {"reboot", true}, {"kexec", true}, {"soft-reboot", true}}
 
-// actions are the settings that name an action for a unit that does not start. Each ends the host only without a reboot: an
-// administrator may want one after a failure, and the recovery is at hand after it.
+// actions are the settings that name an action for a unit that does not start. An action that reboots the host does not
+// count: an administrator may want a reboot after a failure, and the recovery runs after it.
 var actions = []string{"FailureAction", "StartLimitAction", "JobTimeoutAction"}
 
-// endsHost returns the setting by which systemd may end the host during a change of the agent's version; empty if there is none.
+// endsHost returns the setting by which systemd may end the host during a change of the agent's version; otherwise empty.
 // The updater's own stop counts as a success.
 func endsHost(p properties) string {
 	if action := property[string](p, "SuccessAction"); action != "" && action != "none" {
@@ -142,7 +142,7 @@ func hasJobTimeout(p properties) bool {
 	})
 }
 
-// endingOf is the name of the ending that a unit is for; empty if it is for none.
+// endingOf returns the name of the ending that a unit stands for; empty if it stands for none.
 func endingOf(unit string) string {
 	if name, is := strings.CutSuffix(unit, ".target"); is {
 		return name
@@ -155,7 +155,7 @@ func endingOf(unit string) string {
 	return ""
 }
 
-// endsBy reports whether a name is that of an ending. Those that reboot the host count if reboots is true.
+// endsBy reports whether a name is an ending of the host. Endings that reboot the host count if reboots is true.
 func endsBy(name string, reboots bool) bool {
 	for _, e := range endings {
 		if e.name == name {

@@ -50,11 +50,11 @@ const (
 // ResultUnfinished is the result of a job that took too long. It goes on.
 const ResultUnfinished = "unfinished"
 
-// Start starts a unit and waits for the job. Failed attempts of before are
-// forgotten first: at the start limit systemd refuses every start, ours too.
+// Start starts a unit and waits for the job. It resets earlier failures of the unit first: at the start
+// limit systemd refuses every start, ours too.
 //
-// One that crashed, and that systemd is about to start again, is restarted: a start would wait until systemd
-// does so, which is never if a stop was asked for meanwhile and taken back.
+// If the unit crashed and systemd is about to start it again, Start restarts it: a start would wait until
+// systemd does so, which is never if a stop was requested meanwhile and taken back.
 func (c *Conn) Start(ctx context.Context, unit string) error {
 	wait, err := c.QueueStart(ctx, unit)
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *Conn) Start(ctx context.Context, unit string) error {
 	return wait(ctx)
 }
 
-// QueueStart is Start up to the moment at which systemd has the job; wait waits for that. Who starts several units has systemd begin
-// them all before the first one is waited for.
+// QueueStart is Start up to the moment at which systemd has the job; wait waits for the job. A caller that starts several units can
+// let systemd begin all of them before it waits for the first one.
 func (c *Conn) QueueStart(ctx context.Context, unit string) (wait func(context.Context) error, err error) {
 	if err := c.ResetFailed(ctx, unit); err != nil {
 		return nil, err
@@ -84,15 +84,14 @@ func (c *Conn) QueueStart(ctx context.Context, unit string) (wait func(context.C
 	return func(ctx context.Context) error { return c.WaitJob(ctx, job, JobLimit(u)) }, nil
 }
 
-// Stop stops a unit and waits for the job; one that does not run is fine. A
-// process that ignores the request is killed by systemd after the unit's
-// StopTimeout.
+// Stop stops a unit and waits for the job; a unit that does not run is fine. A process that
+// ignores the request is killed by systemd after the unit's StopTimeout.
 func (c *Conn) Stop(ctx context.Context, unit string) error {
 	return c.runJob(ctx, VerbStop, unit)
 }
 
-// StopWithin is Stop for a unit whose own StopTimeout is too long to be waited for: whatever has not ended after so
-// long is killed, and so is each of the unit's commands that come after that.
+// StopWithin is Stop for a unit whose own StopTimeout is too long to wait for: it kills processes that have not
+// ended after patience, and likewise each of the unit's commands that come after that.
 func (c *Conn) StopWithin(ctx context.Context, unit string, patience time.Duration) error {
 	u, err := c.Unit(ctx, unit)
 	if err != nil {
@@ -112,12 +111,12 @@ func (c *Conn) StopWithin(ctx context.Context, unit string, patience time.Durati
 		if kills == mostKills || IsDenied(killed) {
 			return errors.Join(err, killed)
 		}
-		// systemd refuses a kill of which the last process ended halfway, too: whether the stop ends now is what counts.
+		// systemd also refuses a kill if the last process ended halfway: what counts is whether the stop ends now.
 		killed = c.kill(ctx, u)
 	}
 }
 
-// mostKills: after the processes of ExecStop= and the main one, those of ExecStopPost=.
+// mostKills: one kill each for the processes of ExecStop=, the main process, and the processes of ExecStopPost=.
 const mostKills = 3
 
 // kill kills those processes of a unit that a stop of it ends, and the command of the unit that runs.
@@ -144,9 +143,8 @@ func (c *Conn) kill(ctx context.Context, u Unit) error {
 	return errors.Join(none...)
 }
 
-// Restart restarts a unit, or starts it, and waits for the job. systemd finishes
-// a restart even if the caller dies. Failed attempts of before are forgotten
-// first, as for Start.
+// Restart restarts a unit, or starts it, and waits for the job. systemd finishes a restart even if
+// the caller dies. Like Start, it resets earlier failures first.
 func (c *Conn) Restart(ctx context.Context, unit string) error {
 	if err := c.ResetFailed(ctx, unit); err != nil {
 		return err
@@ -171,8 +169,8 @@ func isNoSuchUnit(err error) bool {
 	return ok && e.Name == "org.freedesktop.systemd1.NoSuchUnit"
 }
 
-// IsDenied reports whether an error is a refusal by a policy, of the bus, of polkit or of SELinux: only a try shows it, and it
-// says something about the host, not about what was to be started.
+// IsDenied reports whether an error is a refusal by a policy of the bus, of polkit or of SELinux. Only a try shows such a
+// policy; it says something about the host, not about the unit.
 func IsDenied(err error) bool {
 	e, ok := errors.AsType[dbus.Error](err)
 	return ok && slices.Contains(deniedErrors, e.Name)
@@ -198,7 +196,7 @@ func JobLimit(u Unit) time.Duration {
 	return min(u.StartTimeout, JobCap) + min(u.StopTimeout, JobCap) + jobMargin
 }
 
-// A PendingJob was asked for; WaitJob brings its result.
+// A PendingJob is a job that systemd has accepted; WaitJob returns its result.
 type PendingJob struct {
 	Verb   Verb
 	Unit   string
@@ -206,8 +204,8 @@ type PendingJob struct {
 	result <-chan string
 }
 
-// QueueJob asks for a job, which takes the place of one that is pending. A reload
-// is asked for once: a second one would make the agent hand over twice.
+// QueueJob asks for a job, which replaces a pending one. A reload is asked for once: a second one
+// would make the agent hand over twice.
 func (c *Conn) QueueJob(ctx context.Context, verb Verb, unit string) (PendingJob, error) {
 	try := do[PendingJob]
 	if verb == VerbReload {
@@ -230,10 +228,9 @@ func (c *Conn) QueueJob(ctx context.Context, verb Verb, unit string) (PendingJob
 	return p, nil
 }
 
-// WaitJob waits for the job's result, for as long as limit once systemd has begun it; how long it may wait
-// for jobs of other units depends on those. If the connection broke, the result is
-// lost: then the job counts as done once the unit no longer has it, and the
-// unit's state has to tell the rest.
+// WaitJob waits for the job's result, for at most limit once systemd has begun the job; the wait for jobs
+// of other units depends on those. If the connection broke, the result is lost: then the job counts as
+// done once the unit no longer has it, and the caller has to look at the unit's state.
 func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) error {
 	tooLong := time.NewTimer(limit)
 	defer tooLong.Stop()
@@ -275,8 +272,8 @@ func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) e
 	}
 }
 
-// JobVerb is what a pending job does. An error that matches ErrBroken says nothing
-// about the job; any other, that it is over.
+// JobVerb returns the verb of a pending job. An error that matches ErrBroken says nothing about
+// the job; any other error means that it is over.
 func (c *Conn) JobVerb(ctx context.Context, j Job) (Verb, error) {
 	return do(ctx, c, func(ctx context.Context, l *link) (Verb, error) {
 		verb, err := l.get(ctx, j.path, "org.freedesktop.systemd1.Job", "JobType")
@@ -284,7 +281,7 @@ func (c *Conn) JobVerb(ctx context.Context, j Job) (Verb, error) {
 	})
 }
 
-// BlockedError is what keeps systemd from beginning a job.
+// BlockedError names the units that keep systemd from beginning a job.
 type BlockedError struct {
 	Unit string
 	By   []string

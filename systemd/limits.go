@@ -20,8 +20,8 @@ const limitsFile = "zzzz-teleport-update.conf"
 // longer is stuck, and ending it lets the next run undo it.
 const SwitchLimit = 2 * time.Hour
 
-// stopLimit is the time that a process has to end once systemd has told it to. An undoing goes on until it is through: it restores
-// a database of any size, stops the agent and starts it again. What still runs then is stuck: systemd kills it, or it would
+// stopLimit is the time that a process has to end after systemd asked it to. An undoing goes on until it is complete: it restores
+// a database of any size, stops the agent and starts it again. A process that runs longer is stuck: systemd kills it, or it would
 // hold the lock of the updater for ever.
 const stopLimit = 2 * time.Hour
 
@@ -29,7 +29,7 @@ const stopLimit = 2 * time.Hour
 type ownLimit struct {
 	Section, Setting, Value string
 
-	property string        // by which systemd tells what it has loaded; empty: it ends no process
+	property string        // under which systemd reports the loaded value; empty: the limit ends no process
 	least    time.Duration // a shorter limit comes from another file
 }
 
@@ -80,7 +80,7 @@ type ShortLimit struct {
 func (s *ShortLimit) String() string { return fmt.Sprintf("%s in %s", s.Setting, s.File) }
 
 // ShortLimit returns the first limit of one of our own units that is shorter, as systemd has loaded it, than the limit in our drop-in;
-// nil if there is none. Without our drop-in there is no order of names to speak of: Write puts it back.
+// nil if no limit is. Without our drop-in there is no order of names to compare: Write puts it back.
 func (u Units) ShortLimit(loaded Unit) *ShortLimit {
 	n := slices.IndexFunc(loaded.DropIns, func(file string) bool { return filepath.Base(file) == limitsFile })
 	if n < 0 {

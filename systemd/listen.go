@@ -9,8 +9,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// signalHub receives the signals of a connection. On the private socket systemd
-// sends every client everything, so what nobody here wants is dropped at once.
+// signalHub receives the signals of a connection. On the private socket systemd sends all signals
+// to every client, so signals without a listener are dropped at once.
 type signalHub struct {
 	mu        sync.Mutex
 	waiters   []chan<- *dbus.Signal // go-systemd's, for the results of jobs
@@ -37,7 +37,7 @@ func (h *signalHub) DeliverSignal(_, _ string, signal *dbus.Signal) {
 	}
 }
 
-// AddSignal is how go-systemd asks for signals; it always takes what it gets.
+// AddSignal is go-systemd's way to ask for signals; go-systemd always drains the channel.
 func (h *signalHub) AddSignal(c chan<- *dbus.Signal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,9 +61,8 @@ func (h *signalHub) Terminate() {
 	h.waiters = nil
 }
 
-// A Listener hears that something happens to a unit. That only shortens the wait
-// between two looks at it, except that a job which comes and goes between them is
-// known by its signals alone.
+// A Listener notices that something happens to a unit. Mostly that only shortens the pause between
+// two looks at the unit, but a job that comes and goes in the pause is known by its signals alone.
 type Listener struct {
 	conn *Conn
 	unit string
@@ -76,13 +75,12 @@ type Listener struct {
 	own  uint32          // this job and those before it are of no interest
 }
 
-// Listen returns a listener, which hears from Follow on. Close ends it.
+// Listen returns a listener, which receives signals after Follow. Close ends it.
 func (c *Conn) Listen(unit string) *Listener {
 	return &Listener{conn: c, unit: unit, path: unitPath(unit), wake: make(chan struct{}, 1), jobs: map[uint32]bool{}}
 }
 
-// Follow begins to listen, and follows the connection when that has been made
-// anew.
+// Follow begins to listen, and switches to the new connection if the old one broke.
 func (l *Listener) Follow(ctx context.Context) error {
 	hub, err := do(ctx, l.conn, func(_ context.Context, link *link) (*signalHub, error) { return link.hub, nil })
 	if err != nil || hub == l.hub {
@@ -127,25 +125,24 @@ func (l *Listener) hear(signal *dbus.Signal) {
 	}
 }
 
-// SawJob notes a job that was met in the state of the unit.
+// SawJob notes a job that was found in the state of the unit.
 func (l *Listener) SawJob(id uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jobs[id] = true
 }
 
-// IgnoreUntil takes a job, our own, for the last one that is of no interest.
-// systemd numbers jobs as they come.
+// IgnoreUntil marks our own job: it and all jobs before it are of no interest. systemd numbers
+// jobs as they come.
 func (l *Listener) IgnoreUntil(own uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.own = own
 }
 
-// CatchUp returns when everything was heard that happened before. Signals come on
-// a connection of their own, so a state that was read may be ahead of them. systemd's
-// answer comes after all that it sent before, as long as it is asked where they are sent
-// to.
+// CatchUp returns when the listener has received all earlier signals. Signals come on a connection
+// of their own, so a state that was read may be ahead of them. On that connection, systemd's
+// answer to a ping comes after all signals that it sent before.
 func (l *Listener) CatchUp(ctx context.Context) error {
 	_, err := do(ctx, l.conn, func(ctx context.Context, link *link) (struct{}, error) {
 		return struct{}{}, link.signals.Object("org.freedesktop.systemd1", managerPath).CallWithContext(ctx, "org.freedesktop.DBus.Peer.Ping",
@@ -167,8 +164,8 @@ func (l *Listener) OtherJobs(own uint32) int {
 	return count
 }
 
-// Wait returns after the pause, or as soon as something happens to the unit, but
-// not at once: a unit may tell systemd its status all the time.
+// Wait returns after the pause, or as soon as something happens to the unit, but not at once: a
+// unit may report its status to systemd all the time.
 func (l *Listener) Wait(ctx context.Context, pause time.Duration) {
 	const least = 5 * time.Millisecond
 	sleep(ctx, nil, least)

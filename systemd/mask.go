@@ -11,17 +11,17 @@ import (
 	"teleport-update/internal/layout"
 )
 
-// maskFolders are where people mask units, the one that counts more first: for good, and until the next boot.
+// maskFolders are the folders in which people mask units, the one with precedence first: for good, and until the next boot.
 var maskFolders = []string{layout.ConfigDir, "/run/systemd/system"}
 
-// MaskOf is the file by which people masked a unit: a link to /dev/null, or an empty file (systemd.unit(5)); the one that
-// counts if there are two. It is empty if no such file is there.
+// MaskOf returns the file by which people masked a unit: a link to /dev/null, or an empty file (systemd.unit(5)). If
+// there are two, it returns the one with precedence; otherwise "".
 func MaskOf(unit string) string {
 	path, _ := maskIn(maskFolders, unit)
 	return path
 }
 
-// maskIn is MaskOf in folders. byLink says how: systemctl takes links away, and leaves files.
+// maskIn is MaskOf in folders. byLink reports whether the mask is a link: systemctl removes links, and leaves files.
 func maskIn(folders []string, unit string) (path string, byLink bool) {
 	for _, dir := range folders {
 		path := filepath.Join(dir, unit)
@@ -35,8 +35,8 @@ func maskIn(folders []string, unit string) (path string, byLink bool) {
 	return "", false
 }
 
-// Unmask is the command that takes away what masks a unit. Without --runtime, systemctl leaves a mask in /run as it is. A unit
-// that is masked in both places needs the command for /etc first, and then the other.
+// Unmask returns the command that removes the mask of a unit. Without --runtime, systemctl leaves a mask in /run as it is. A
+// unit that is masked in both places needs the command for /etc first, and then the other.
 func Unmask(unit string) string { return unmask(maskFolders, unit) }
 
 func unmask(folders []string, unit string) string {
@@ -56,12 +56,12 @@ var moments = []string{
 	"LastTriggerUSec",
 }
 
-// clockSlack is by how much the clocks may disagree without one that was set back.
+// clockSlack is how much the clocks may disagree without one having been set back.
 const clockSlack = time.Second
 
-// setBack takes back moments that lie after what the monotonic clock allows: the clock was set back
-// since, and they would hide what came after them. A clock that was set ahead, or a host that slept, lets
-// moments look longer ago than they are, and stays: nobody can tell one from the other.
+// setBack corrects moments that lie after the latest one that the monotonic clock allows: the clock was
+// set back since, and they would hide later moments. A clock that was set ahead, or a host that slept,
+// lets moments look longer ago than they are. Those stay: the two cases look alike.
 func (p properties) setBack(now time.Time, monotonic time.Duration) {
 	for _, name := range moments {
 		at, then := moment(p, name), property[uint64](p, name+"Monotonic")
@@ -75,11 +75,11 @@ func (p properties) setBack(now time.Time, monotonic time.Duration) {
 	}
 }
 
-// Foreign are somebody else's files that have the names of our units.
+// Foreign returns somebody else's files that have the names of our units.
 func (u Units) Foreign() (names []string) {
 	places, err := u.places()
 	if err != nil {
-		return nil // a problem
+		return nil // Problems reports the error
 	}
 	for _, p := range places {
 		if p.foreign {
@@ -106,8 +106,8 @@ func (u Units) CopyDropIns(to Units) error {
 	return nil
 }
 
-// EraseFiles is Erase once the same units are in another folder: what enables them goes only if they
-// are enabled elsewhere.
+// EraseFiles is Erase if the same units are in another folder: it removes the links that enable them only if they are
+// enabled there.
 func (u Units) EraseFiles(enabledElsewhere bool) error {
 	places, err := u.places()
 	if err != nil {

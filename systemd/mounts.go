@@ -12,15 +12,15 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// mountsFile is a drop-in of the recovery at boot. It is there while a transaction is
-// open, and no longer: a boot without one waits for no disk.
+// mountsFile is a drop-in of the recovery at boot. It exists only while a transaction is open: a
+// boot without one waits for no disk.
 func (u Units) mountsFile() string {
 	return filepath.Join(u.withDefaults().UnitDir, u.Recovery()+".d", "50-agent-data.conf")
 }
 
-// AwaitMounts has the recovery at boot begin after what is mounted on the way to files,
-// if that is mounted at all: it asks for no mount, and a mount that fails holds nothing
-// up for good. systemd reads it at the next boot.
+// AwaitMounts orders the recovery at boot after all mounts on the way to files. It requests no
+// mount, and a mount that fails delays the recovery only for a time. systemd reads the drop-in at
+// the next boot.
 func (u Units) AwaitMounts(files ...string) error {
 	path := u.mountsFile()
 	content := []byte(mark + "\n[Unit]\nAfter=" + strings.Join(mountUnits(files), " ") + "\n")
@@ -34,7 +34,7 @@ func (u Units) AwaitMounts(files ...string) error {
 	return nil
 }
 
-// ForgetMounts takes away what AwaitMounts made.
+// ForgetMounts removes the file of AwaitMounts.
 func (u Units) ForgetMounts() error {
 	path := u.mountsFile()
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -13,13 +13,13 @@ import (
 	"teleport-update/internal/layout"
 )
 
-// The names of the updater's own units, and of what they own in /run, are known here alone: two sets of units on one host would
-// differ in them.
+// Only this file knows the names of the updater's own units, and of their files in /run: two sets of units on one host would
+// have different names.
 
 // transientPrefix begins the names of the transient units in which transactions run.
 const transientPrefix = "teleport-update-switch-"
 
-// IsOwn reports whether a service is the updater's own: that of the timer, the recovery, or one in which a transaction runs.
+// IsOwn reports whether a service is the updater's own: the service of the timer, the recovery, or a service in which a transaction runs.
 func IsOwn(service string) bool {
 	var u Units
 	return service == u.Service() || service == u.Recovery() || strings.HasPrefix(service, transientPrefix)
@@ -37,7 +37,7 @@ func (u Units) Recovery() string { return "teleport-update-recover.service" }
 // runDirectory is RuntimeDirectory= of the service.
 func (u Units) runDirectory() string { return strings.TrimPrefix(layout.RunDir, "/run/") }
 
-// named are the units without content, which depends on the folders.
+// named returns the units without their content, which depends on the folders.
 func (u Units) named() []UnitFile {
 	return []UnitFile{
 		{Name: u.Recovery(), WantedBy: "multi-user.target", template: "teleport-update-recover.service.tmpl"},
@@ -46,8 +46,8 @@ func (u Units) named() []UnitFile {
 	}
 }
 
-// dropInNames are the names whose folders of drop-ins add to a unit, those that rank first before the others (systemd.unit(5)): its
-// own, those that end at a dash of it, as "a-.service" of "a-b.service", those of its aliases, and its type.
+// dropInNames returns the names whose folders of drop-ins add to a unit, in the order of their precedence (systemd.unit(5)): the
+// unit's name, its beginnings up to a dash, as "a-.service" of "a-b.service", the names of its aliases, and its type.
 func dropInNames(name string, dirs []string) (all []string) {
 	kind := filepath.Ext(name)
 	for _, n := range append([]string{name}, aliasesOf(name, dirs)...) {
@@ -62,8 +62,9 @@ func dropInNames(name string, dirs []string) (all []string) {
 	return append(all, strings.TrimPrefix(kind, "."))
 }
 
-// aliasesOf are the other names of a unit: links in the folders of units that lead to its name. A folder that cannot be read has none.
-// The folders of packages, which have hundreds of units, are left out: each run of the timer asks, and Alias= makes its links elsewhere.
+// aliasesOf returns the other names of a unit: links in the folders of units that lead to its name. A folder that cannot be read counts
+// as empty. The folders of packages, which have hundreds of units, are left out: each run of the timer asks, and Alias= makes its links
+// elsewhere.
 func aliasesOf(name string, dirs []string) (all []string) {
 	for _, dir := range dirs {
 		if slices.Contains(layout.PackageUnitDirs, dir) {
@@ -86,15 +87,15 @@ func aliasesOf(name string, dirs []string) (all []string) {
 	return all
 }
 
-// glob are the files that a pattern matches as glob(7) has it: "[!a]" is any other character than "a", and only a dot in
-// the pattern matches one that a name begins with.
+// glob returns the files that a pattern matches according to glob(7): "[!a]" is any character but "a", and only a dot in
+// the pattern matches a dot at the beginning of a name.
 func glob(pattern string) ([]string, error) {
 	pattern = strings.ReplaceAll(pattern, "[!", "[^")
 	found, err := filepath.Glob(pattern)
 	return slices.DeleteFunc(found, func(path string) bool { return hiddenFrom(pattern, path) }), err
 }
 
-// hiddenFrom reports whether a name in a path begins with a dot that the pattern leaves to a wildcard.
+// hiddenFrom reports whether a name in a path begins with a dot and the pattern has a wildcard in its place.
 func hiddenFrom(pattern, path string) bool {
 	asked, names := strings.Split(pattern, "/"), strings.Split(path, "/")
 	slices.Reverse(asked) // from the end: a pattern may have two slashes in a row
@@ -109,7 +110,7 @@ func hiddenFrom(pattern, path string) bool {
 
 var errBraces = errors.New("a pattern with braces")
 
-// globExists is PathExistsGlob=, in which systemd expands braces, and this program does not.
+// globExists evaluates PathExistsGlob=. systemd expands braces in it, and this program does not.
 func globExists(pattern string) (bool, error) {
 	if strings.Contains(pattern, "{") {
 		return false, errBraces
@@ -118,18 +119,17 @@ func globExists(pattern string) (bool, error) {
 	return len(found) > 0, err
 }
 
-// leftOut are what files are called that systemd passes over in a folder (path-util.c, hidden_or_backup_file), by the end of
-// the name.
+// leftOut are the endings of the names of files that systemd ignores in a folder (path-util.c, hidden_or_backup_file).
 var leftOut = []string{"~", ".rpmnew", ".rpmsave", ".rpmorig", ".dpkg-old", ".dpkg-new", ".dpkg-tmp", ".dpkg-dist", ".dpkg-bak",
 	".dpkg-backup", ".dpkg-remove", ".ucf-new", ".ucf-old", ".ucf-dist", ".swp", ".bak", ".old", ".new"}
 
-// passedOver reports whether a file in a folder is none to DirectoryNotEmpty=.
+// passedOver reports whether DirectoryNotEmpty= ignores a file in a folder.
 func passedOver(name string) bool {
 	return strings.HasPrefix(name, ".") || slices.Contains([]string{"lost+found", "aquota.user", "aquota.group"}, name) ||
 		slices.ContainsFunc(leftOut, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// escapePath is systemd-escape(1) --path. That of go-systemd writes a line feed with one
+// escapePath is systemd-escape(1) --path. The function of go-systemd writes a line feed with one
 // digit.
 func escapePath(dir string) string {
 	var b strings.Builder
@@ -148,17 +148,17 @@ func escapePath(dir string) string {
 	return b.String()
 }
 
-// MountUnit names the unit that mounts something at a path, which has no links in it.
+// MountUnit names the unit that mounts something at a path. The path has no links in it.
 func MountUnit(path string) string { return escapePath(path) + ".mount" }
 
-// unitLine is a line of a unit file, or several that belong together.
+// unitLine is a line of a unit file, with the lines that continue it.
 type unitLine struct {
 	text string
 	end  int // offset in the file at which a word could be added to it
 }
 
-// unitLines are the lines of a unit file without comments. One that ends with a backslash goes on in the
-// next one that is no comment (systemd.syntax(7)).
+// unitLines returns the lines of a unit file without comments. A line that ends with a backslash
+// continues in the next line that is no comment (systemd.syntax(7)).
 func unitLines(content string) (all []unitLine) {
 	goesOn := false
 	offset := 0
@@ -190,8 +190,8 @@ func unitLines(content string) (all []unitLine) {
 	return all
 }
 
-// words splits a line as systemd does: at spaces that are not quoted. take reads what comes after a
-// backslash, and returns it with the rest.
+// words splits a line as systemd does: at spaces that are not quoted. take reads the escape after a
+// backslash, and returns its text and the rest of the line.
 func words(line string, take func(string) (text, rest string)) (all []string) {
 	var word strings.Builder
 	quote, inWord := byte(0), false
@@ -235,10 +235,10 @@ func unescaped(s string) (text, rest string) {
 var letters = map[byte]string{'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", 's': " ",
 	'\\': `\`, '"': `"`, '\'': "'"}
 
-// numbers are the escapes of a number: how many digits, of which base.
+// numbers are the escapes of a number: the count of digits, and their base.
 var numbers = map[byte][2]int{'x': {2, 16}, 'u': {4, 16}, 'U': {8, 16}}
 
-// escaped takes a character by its escape, as in C. What is none stays as it is.
+// escaped takes a character by its escape, as in C. Other text stays as it is.
 func escaped(s string) (text, rest string) {
 	if text, ok := letters[s[0]]; ok {
 		return text, s[1:]

@@ -14,7 +14,7 @@ type Need struct {
 	Unit    string
 }
 
-// needing are the settings that make a need. systemd starts what the first two name along with the unit.
+// needing are the settings that make a need. For the first two, systemd also starts the needed unit along with the unit.
 var needing = []string{"Requires", "BindsTo", requisite}
 
 const requisite = "Requisite"
@@ -40,7 +40,7 @@ func (l *Lack) String() string {
 	return fmt.Sprintf("%s, which %s needs (%s=), is %s", l.Need.Unit, l.Of, l.Need.Setting, l.State)
 }
 
-// Fix says what to do about it.
+// Fix says how to repair it.
 func (l *Lack) Fix() string {
 	switch l.State {
 	case "masked":
@@ -59,8 +59,8 @@ func (l *Lack) Fix() string {
 
 const failed = "failed" // a state of units
 
-// FailedNeed returns a unit that u needs and that failed: a start of u that was asked for since did not come to pass, and the next
-// one may not. It is nil if none did. It asks for one unit after the other.
+// FailedNeed returns a unit that u needs and that failed: a start of u since that failure did not happen, and the next one may not.
+// It is nil if none failed. It asks for one unit after the other.
 func FailedNeed(ctx context.Context, u Unit, ask func(ctx context.Context, unit string) (Unit, error)) (*Lack, error) {
 	for _, need := range u.Ties.Needs[:min(len(u.Ties.Needs), mostNeeds)] {
 		needed, err := ask(ctx, need.Unit)
@@ -77,13 +77,13 @@ func FailedNeed(ctx context.Context, u Unit, ask func(ctx context.Context, unit 
 // mostNeeds bounds how many units LackOf asks for. An ordinary service needs five, with all that those need.
 const mostNeeds = 100
 
-// unloadable are the states of units for which systemd refuses the start of each unit that needs them, also if they
+// unloadable are the states of units for which systemd refuses the start of each unit that needs them, even if they
 // are active.
 var unloadable = []string{"masked", "not-found", "bad-setting", "error"}
 
-// LackOf returns a unit that keeps systemd from starting u, by what u needs and what that needs in turn; nil if none shows.
-// It asks for one unit after the other. A unit that is down and that systemd would start along with u is none: whether it
-// starts only a try shows.
+// LackOf returns a unit that keeps systemd from starting u, among the units that u needs and their own needs; nil if none
+// shows. It asks for one unit after the other. A unit that is down and that systemd would start along with u does not
+// count: only a try shows whether it starts.
 func LackOf(ctx context.Context, u Unit, ask func(ctx context.Context, unit string) (Unit, error)) (*Lack, error) {
 	asked := map[string]bool{u.Name: true}
 	for units := []Unit{u}; len(units) > 0; units = units[1:] {
@@ -106,9 +106,9 @@ func LackOf(ctx context.Context, u Unit, ask func(ctx context.Context, unit stri
 	return nil, nil
 }
 
-// missing is the state of a needed unit in which systemd would not start u; empty if it would. Whether Requisite= prevents a start
-// without an order between the two (After=) is by chance. Of what a needed unit needs it only counts if it can be loaded:
-// who needs it may be up.
+// missing returns the state of a needed unit in which systemd would not start u; empty if it would. Whether Requisite= prevents a
+// start without an order between the two (After=) is by chance. The needs of a needed unit count only if they cannot be loaded:
+// that unit may be up.
 func missing(u, of Unit, need Need, needed Unit) string {
 	down := slices.Contains([]string{"inactive", "failed", "deactivating"}, needed.ActiveState)
 	switch {
@@ -120,8 +120,8 @@ func missing(u, of Unit, need Need, needed Unit) string {
 	return ""
 }
 
-// Ties are what systemd will and will not do with a unit when somebody asks it to, and which
-// other units that depends on. All of it shows before anything is asked.
+// Ties are systemd's reactions to requests for a unit, and the other units on which those depend.
+// All of it shows before anything is requested.
 type Ties struct {
 	RefusesStart bool // RefuseManualStart=, or a kind of unit that cannot be started
 	RefusesStop  bool // RefuseManualStop=
@@ -138,12 +138,12 @@ type Ties struct {
 
 	Conditions []Condition // of both kinds, Condition…= and Assert…=
 
-	View    View // of the file system, that its processes have
+	View    View // of its processes on the file system
 	Startup Startup
 	Rights  Rights // over files, whatever their modes say
 
 	Needs    []Need   // units without which systemd does not start this one
-	After    []string // units that are started before this one, where both are
+	After    []string // units that are started before this one, if both are
 	Starters []string // units that start this one again whenever it is down: Upholds=, a .path
 	// Dependents are the units that systemd stops with this one: by Requires=, Requisite=, BindsTo=, PartOf=,
 	// StopPropagatedFrom=.
@@ -199,8 +199,8 @@ func parseTies(p properties) Ties {
 	return t
 }
 
-// LosesOnStop reports whether systemd removes a file when the unit stops, by whatever name: /var/run is a
-// link to /run.
+// LosesOnStop reports whether systemd removes a file when the unit stops. The path may have another name:
+// /var/run is a link to /run.
 func (t Ties) LosesOnStop(path string) bool {
 	if len(t.Runtime) == 0 {
 		return false
@@ -220,7 +220,7 @@ func (t Ties) LosesOnStop(path string) bool {
 // SparesProcesses reports whether a stop may leave processes of the unit, beside its main one.
 func (t Ties) SparesProcesses() bool { return t.Sparing() != "" }
 
-// Sparing is the setting by which a stop may leave processes of the unit; empty if there is none.
+// Sparing returns the setting by which a stop may leave processes of the unit; otherwise empty.
 func (t Ties) Sparing() string {
 	switch {
 	case t.KillMode == "process", t.KillMode == "none":

@@ -20,8 +20,8 @@ import (
 	"teleport-update/internal/layout"
 )
 
-// StartTimer has systemd start the updater by its timer, see Units.Timer, and makes it
-// read the units where they changed. A timer that an administrator has masked or disabled stays so.
+// StartTimer starts the updater's timer, see Units.Timer, after systemd has read changed units. A
+// timer that an administrator has masked or disabled stays so.
 func (c *Conn) StartTimer(ctx context.Context, name string, changed bool) error {
 	timer, err := c.Unit(ctx, name)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Conn) StartTimer(ctx context.Context, name string, changed bool) error 
 		if err := c.DaemonReload(ctx); err != nil {
 			return err
 		}
-		// What was just put in its place may be a mask.
+		// The file that systemd has just read may be a mask.
 		if timer, err = c.Unit(ctx, name); err != nil {
 			return err
 		}
@@ -53,8 +53,7 @@ func (c *Conn) StopTimer(ctx context.Context, name string) error {
 	if err := c.Stop(ctx, name); err != nil {
 		return err
 	}
-	// The stamp of its last run is a trace, no more: systemd before 243 cannot
-	// remove it.
+	// The stamp of the timer's last run is only a trace: systemd before 243 cannot remove it.
 	_, _ = do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {
 		return struct{}{}, l.calls.Object("org.freedesktop.systemd1", managerPath).
 			CallWithContext(ctx, "org.freedesktop.systemd1.Manager.CleanUnit", 0, name, []string{"state"}).Store()
@@ -62,8 +61,8 @@ func (c *Conn) StopTimer(ctx context.Context, name string) error {
 	return nil
 }
 
-// Rescuer is the program that the recovery at boot runs: by the unit file that systemd
-// uses, whoever brought it.
+// Rescuer returns the program that the recovery at boot runs, from the unit file that systemd
+// uses, even if the updater did not write it.
 func (u Units) Rescuer() (program string, err error) {
 	places, err := u.places()
 	if err != nil {
@@ -90,8 +89,7 @@ func (u Units) Rescuer() (program string, err error) {
 	return u.Binary, nil
 }
 
-// startedBy is the program that a unit starts. One whose path takes quotes is nobody's
-// but a person's.
+// startedBy returns the program that a unit starts. Only a person writes a path that needs quotes.
 func startedBy(unit []byte) (program string, err error) {
 	for line := range strings.Lines(string(unit)) {
 		command, ok := strings.CutPrefix(line, "ExecStart=")
@@ -105,16 +103,16 @@ func startedBy(unit []byte) (program string, err error) {
 	return program, nil
 }
 
-// UpdaterInfo is what the agent has to know to report to its cluster how it is kept up to
-// date. It is the same for all versions.
+// UpdaterInfo is the data with which the agent reports to its cluster how it is updated. It is the
+// same for all versions.
 type UpdaterInfo struct {
-	InstallDir string // the folder that the agent's executable lies below, without links
-	ConfigFile string // what the agent reads of its updater
+	InstallDir string // the folder above the agent's executable, without links
+	ConfigFile string // the updater's file that the agent reads
 	RunDir     string // below /run: a folder for the agent's user and root alone; empty: none
 }
 
-// UpdaterInfoFile is a drop-in of the agent's unit. Its name comes before those that people
-// give theirs, so that theirs have the last word.
+// UpdaterInfoFile is a drop-in of the agent's unit. Its name sorts before the usual names of
+// people's drop-ins, so that theirs override it.
 func (u Units) UpdaterInfoFile() string {
 	u = u.withDefaults()
 	return filepath.Join(u.UnitDir, u.Agent+".d", "10-teleport-update-report.conf")
@@ -128,14 +126,14 @@ func (r UpdaterInfo) content() []byte {
 	if r.RunDir == "" {
 		return b.Bytes()
 	}
-	// systemd makes it as the agent's user at each start, and the id in it outlives a stop.
+	// systemd makes the folder as the agent's user at each start, and the id in it outlives a stop.
 	fmt.Fprintf(&b, "RuntimeDirectory=%s\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n", strings.TrimPrefix(r.RunDir, "/run/"))
 	return b.Bytes()
 }
 
-// WriteUpdaterInfo has the agent know it from its next start on; systemd has to be told. A
-// file that is not the updater's own is left alone. It reports whether anything was
-// changed.
+// WriteUpdaterInfo writes the drop-in, which the agent has from its next start on; systemd has to
+// read it first. A file that is not the updater's own stays as it is. It reports whether it
+// changed anything.
 func (u Units) WriteUpdaterInfo(r UpdaterInfo) (changed bool, err error) {
 	return writeDropIn(u.UpdaterInfoFile(), r.content())
 }
@@ -157,7 +155,7 @@ func writeDropIn(path string, want []byte) (changed bool, err error) {
 	}
 }
 
-// EraseUpdaterInfo takes away what WriteUpdaterInfo wrote.
+// EraseUpdaterInfo removes the file of WriteUpdaterInfo.
 func (u Units) EraseUpdaterInfo() (changed bool, err error) { return eraseDropIn(u.UpdaterInfoFile()) }
 
 func eraseDropIn(path string) (changed bool, err error) {
@@ -179,7 +177,7 @@ func eraseDropIn(path string) (changed bool, err error) {
 	return present != nil && err == nil, err
 }
 
-// readDropIn returns what is there, nil for nothing.
+// readDropIn returns the content of the file, nil for a missing file.
 func readDropIn(path string) (present []byte, foreign bool, err error) {
 	present, err = readUnit(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +189,7 @@ func readDropIn(path string) (present []byte, foreign bool, err error) {
 //go:embed templates
 var templateFiles embed.FS
 
-// unitTemplates are parsed where they are needed: hardly a run of the timer writes a unit.
+// unitTemplates parses the templates at their first use: hardly a run of the timer writes a unit.
 var unitTemplates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"quote": quote,
@@ -199,16 +197,15 @@ var unitTemplates = sync.OnceValue(func() *template.Template {
 	}).ParseFS(templateFiles, "templates/*.tmpl"))
 })
 
-// mark is the first line of every unit file of ours. One without it belongs to
-// somebody else and is not touched.
+// mark is the first line of each of our unit files. A file without it belongs to somebody else and
+// stays as it is.
 const mark = "# Part of teleport-update. Change it with \"systemctl edit\", not here."
 
 // A UnitFile is one of the updater's own units, or a drop-in of one.
 type UnitFile struct {
 	Name    string
 	Content []byte
-	// WantedBy is the target whose start starts the unit, empty if something else
-	// does.
+	// WantedBy is the target whose start starts the unit, empty if something else starts it.
 	WantedBy string
 
 	template string // its file in templates
@@ -227,7 +224,7 @@ func (u Units) Files() ([]UnitFile, error) {
 	values := struct {
 		Units
 		Command, Config, Journal string
-		Mounts                   []string // what has to be there for a recovery
+		Mounts                   []string // folders that a recovery needs
 		Recover, RunDirectory    string   // a unit, and a folder in /run
 		Limits                   []ownLimit
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"), u.mounts(),
@@ -244,7 +241,7 @@ func (u Units) Files() ([]UnitFile, error) {
 	return files, nil
 }
 
-// mounts are the folders that a recovery works in, whatever they are mounted on.
+// mounts returns the folders in which a recovery works.
 func (u Units) mounts() []string {
 	dirs := []string{u.DataDir, u.LinkDir, u.UnitDir}
 	switch {
@@ -256,7 +253,7 @@ func (u Units) mounts() []string {
 	return dirs
 }
 
-// command is the updater with the folders that are not the usual ones.
+// command returns the updater's command, with flags for the folders that differ from the usual ones.
 func (u Units) command() string {
 	words := []string{quote(u.Binary)}
 	for _, flag := range []struct{ name, value, usual string }{

@@ -13,30 +13,29 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Startup is what a unit's processes need before they can do anything: systemd looks at it with each start, and not before.
+// Startup lists the things that a unit's processes need before they can do anything: systemd checks them only at each start.
 type Startup struct {
-	Groups           []string // that have to be known; of Group= none that systemd makes for each run
-	WorkingDirectory string   // empty: none that has to be there
-	EnvironmentFiles []string // that have to be there
-	TooLow           []string // limits under which no program as this one comes to its end, as a unit file has them
-	EndsService      []string // limits under which a service as the agent's does not stay up, whatever its version
+	Groups           []string // groups that have to exist; without Group= if systemd makes a user for each run
+	WorkingDirectory string   // empty: none has to exist
+	EnvironmentFiles []string // those that have to exist
+	TooLow           []string // limits too low for any program like this one, as a unit file has them
+	EndsService      []string // limits under which a service like the agent's does not stay up, whatever its version
 
-	// Before are the commands that systemd runs first and that keep it from starting the unit if they fail, as a
-	// unit file has them.
+	// Before are the commands that systemd runs first and whose failure ends the start, as a unit file has them.
 	Before []string
-	// What is missing now need not be missing at a start: systemd makes folders for the unit's processes (made), and starts
+	// A path that is missing now may exist at the start: systemd makes folders for the unit's processes (made), and starts
 	// other units first, along with the unit: mounts, and services, which may make any file.
 	Services     []string
 	made, mounts []string
-	inputs       inputs // files and folders that settings name and that have to be there
+	inputs       inputs // files and folders that settings name and that have to exist
 	programs     inputs // of commands whose failure ends the start
 	streams      streams
 	folders      []ownFolder
 	cpus         []int  // to which the processes are bound; empty: to none
-	profile      string // of AppArmor
+	profile      string // profile of AppArmor
 }
 
-// least are the values of limits below which this program does not come to its end, with any work.
+// least are the values of limits below which this program always fails.
 var least = []struct {
 	name  string
 	value uint64
@@ -50,8 +49,8 @@ var least = []struct {
 	{"TasksMax", 4},
 }
 
-// leastAddressSpace is what the program of an agent and its runtime reserve. A service that is ended within leastRuntime, and
-// started again, looks like one that crashes.
+// leastAddressSpace is the space that an agent's program and its runtime reserve. A service that is ended within
+// leastRuntime, and started again, looks like one that crashes.
 const (
 	leastAddressSpace = 2 << 30
 	leastRuntime      = 10 * time.Minute
@@ -72,7 +71,7 @@ func parseStartup(p properties) Startup {
 		s.WorkingDirectory = dir
 	}
 	for _, fields := range property[[][]any](p, "EnvironmentFiles") {
-		if len(fields) == 2 && fields[1] == false { // the other ones may be missing
+		if len(fields) == 2 && fields[1] == false { // the others may be missing
 			s.EnvironmentFiles = append(s.EnvironmentFiles, text(fields, 0))
 		}
 	}
@@ -90,7 +89,7 @@ func parseStartup(p properties) Startup {
 	return s
 }
 
-// beforeStart are the settings with commands that systemd runs before those of ExecStart=.
+// beforeStart are the settings with commands that systemd runs before the commands of ExecStart=.
 var beforeStart = []string{"ExecCondition", "ExecStartPre"}
 
 // commandsBefore are the commands of ExecCondition= and ExecStartPre= whose failure counts.
@@ -106,7 +105,7 @@ func commandsBefore(p properties) (all []string) {
 	return all
 }
 
-// madeFor are the folders that systemd makes for the unit, and those over which it mounts something.
+// madeFor returns the folders that systemd makes for the unit, and the paths over which it mounts something.
 func madeFor(p properties) []string {
 	all := foldersFor(p)
 	for _, fields := range property[[][]any](p, "TemporaryFileSystem") {
@@ -159,7 +158,7 @@ func startedBefore(p properties) (mounts, services []string) {
 	return mounts, services
 }
 
-// PreventsStart returns a setting that keeps a program as this one from starting, or from running for long; empty if none does.
+// PreventsStart returns a setting that keeps a program like this one from starting, or from running for long; empty if none does.
 func (s Startup) PreventsStart(ctx context.Context) string {
 	for _, setting := range s.Groups {
 		if _, group, _ := strings.Cut(setting, "="); !IsGroup(ctx, group) {
@@ -189,7 +188,7 @@ func (s Startup) PreventsStart(ctx context.Context) string {
 	return ""
 }
 
-// lacksFolder reports whether the folder to work in is not there, and nobody brings it.
+// lacksFolder reports whether the working directory does not exist, and no other unit brings it.
 func (s Startup) lacksFolder() bool {
 	dir := s.WorkingDirectory
 	if dir == "" || dir == "~" || s.brings(dir) || slices.ContainsFunc(s.made, func(made string) bool { return related(made, dir) }) {
@@ -207,7 +206,7 @@ func (s Startup) brings(path string) bool {
 	return len(s.Services) > 0
 }
 
-// mountFor is the folder at or above a path on which systemd mounts something first; empty if there is none.
+// mountFor returns the folder at or above a path on which systemd mounts something first; otherwise empty.
 func (s Startup) mountFor(path string) string {
 	for dir := path; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if slices.Contains(s.mounts, escapePath(dir)+".mount") {
@@ -217,7 +216,7 @@ func (s Startup) mountFor(path string) string {
 	return ""
 }
 
-// isToBeMounted reports whether systemd mounts a file system over a path first that is not there now.
+// isToBeMounted reports whether systemd mounts a file system over a path first and it is not mounted now.
 func (s Startup) isToBeMounted(path string) bool {
 	dir := s.mountFor(path)
 	if dir == "" {
@@ -227,15 +226,15 @@ func (s Startup) isToBeMounted(path string) bool {
 	return err != nil || !mounted
 }
 
-// related reports whether one of two paths is above the other, or is the other.
+// related reports whether the two paths are the same, or one is above the other.
 func related(a, b string) bool {
 	a, b = filepath.Clean(a)+"/", filepath.Clean(b)+"/"
 	return a == "//" || b == "//" || strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 }
 
-// NextStart is what the next start of a unit executes, and with which variables, as systemd has loaded the unit. systemd reads
-// environment files with each start, and so does this. own are the variables, NAME=VALUE, that systemd gives the unit's
-// processes beside those of the unit, such as HOME.
+// NextStart returns the command and the variables of the next start of a unit, as systemd has loaded the unit. Like systemd,
+// it reads environment files anew. own are the variables, NAME=VALUE, that systemd gives the unit's processes beside the
+// unit's own, such as HOME.
 func (u Unit) NextStart(own []string) (ServiceCommand, error) {
 	c := ServiceCommand{Environment: map[string]string{}, Found: true}
 	for _, all := range [][]string{own, u.Environment} {
@@ -259,7 +258,7 @@ func (u Unit) NextStart(own []string) (ServiceCommand, error) {
 	return c, nil
 }
 
-// environmentFiles are the files of EnvironmentFile=, with a dash before each that may be missing.
+// environmentFiles returns the files of EnvironmentFile=, with a dash before each file that may be missing.
 func environmentFiles(p properties) (all []string) {
 	for _, fields := range property[[][]any](p, "EnvironmentFiles") {
 		file := text(fields, 0)
@@ -271,14 +270,14 @@ func environmentFiles(p properties) (all []string) {
 	return all
 }
 
-// ResultDependency is the result of a job whose unit needs another one, which did not start.
+// ResultDependency is the result of a job that ended because a unit that its unit needs did not start.
 const ResultDependency = "dependency"
 
 // ResultFrozen is the result of a job that systemd (257) does not begin because the unit or its slice is frozen.
 const ResultFrozen = "frozen"
 
-// IsRefused reports whether an error is that systemd refused a job before it began: by a policy, because of a unit file, of the
-// unit or of one that it needs, or because the unit is frozen. It says nothing about what was to be started, and nothing was changed.
+// IsRefused reports whether an error means that systemd refused a job before it began: by a policy, because of a unit file, of the
+// unit or of one that it needs, or because the unit is frozen. It says nothing about the unit's program, and nothing was changed.
 func IsRefused(err error) bool {
 	if IsDenied(err) {
 		return true
@@ -294,8 +293,8 @@ func IsRefused(err error) bool {
 	return ok && strings.HasPrefix(e.Name, "org.freedesktop.systemd1.")
 }
 
-// IsPrevented reports whether an error says something about other units or the host, and nothing about what was to be
-// started: systemd refused the job, did not begin it, or ended it because a unit that is needed did not start.
+// IsPrevented reports whether an error says something about other units or the host, and nothing about the unit's
+// program: systemd refused the job, did not begin it, or ended it because a unit that is needed did not start.
 func IsPrevented(err error) bool {
 	job, ok := errors.AsType[*JobError](err)
 	return IsRefused(err) || ok && (job.Result == ResultWaiting || job.Result == ResultDependency)

@@ -16,9 +16,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Transient is a program that runs in a unit of its own, so that it survives
-// whatever happens to its caller: the caller may be a child of the very agent
-// that the program stops.
+// Transient is a program that runs in a unit of its own, so that it survives its caller: the
+// caller may be a child of the very agent that the program stops.
 type Transient struct {
 	Name        string // "teleport-update-switch-….service"; empty: one is made up
 	Description string
@@ -29,23 +28,22 @@ type Transient struct {
 	Stdin, Stdout, Stderr *os.File
 	// RuntimeMax ends the program if it runs longer. Zero: no limit.
 	RuntimeMax time.Duration
-	// StopPost is run when the program has ended, however that was; $SERVICE_RESULT
-	// tells (systemd.exec(5)). The exit code is the program's all the same.
+	// StopPost runs after the program has ended in any way; $SERVICE_RESULT says how
+	// (systemd.exec(5)). The exit code is still the program's.
 	StopPost []string
-	// After is a unit whose start, if it is to be started, comes first. Nobody waits for the
-	// program then.
+	// After is a unit whose start, if one is pending, comes first. Nobody waits for the program then.
 	After string
 }
 
 const (
 	transientPoll = 200 * time.Millisecond
 	transientKept = time.Minute
-	// transientScore has the kernel kill the agent before what would bring it back.
+	// transientScore makes the kernel kill the agent before the program that would bring it back.
 	transientScore = -900
 )
 
-// GoesOnError means that a program was started, and goes on in its unit although
-// nobody waits for it any more.
+// GoesOnError means that a program was started, and goes on in its unit although nobody waits for
+// it any more.
 type GoesOnError struct {
 	Unit string
 	Err  error // why nobody waits
@@ -64,7 +62,7 @@ func (e *GoesOnError) Unwrap() error { return e.Err }
 // error that says so. Any other error means that the program was not started, or
 // that its exit code is not known; then the code is -1.
 //
-// The unit stays for as long as it takes to read the exit code. One that nobody
+// The unit stays until its exit code was read. A unit that nobody
 // waited for is removed by a later call.
 func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err error) {
 	if len(t.Argv) == 0 || !filepath.IsAbs(t.Argv[0]) {
@@ -97,7 +95,7 @@ func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err
 	return c.follow(ctx, name)
 }
 
-// follow waits until the unit has ended, reads how, and removes it.
+// follow waits until the unit has ended, reads its exit status, and removes it.
 func (c *Conn) follow(ctx context.Context, name string) (int, error) {
 	signals := c.Listen(name)
 	defer signals.Close()
@@ -122,8 +120,7 @@ func (c *Conn) follow(ctx context.Context, name string) (int, error) {
 	}
 }
 
-// whyEnded is why ctx ended, if it did: a call that failed because of that says
-// only that it did.
+// whyEnded returns the cause of the end of ctx if ctx ended: err itself does not have it.
 func whyEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -135,8 +132,7 @@ func whyEnded(ctx context.Context, err error) error {
 func (e ExitStatus) shellCode(name, result string) (int, error) {
 	switch e.Code {
 	case Exited:
-		// systemd's own codes, for what it could not set up; the program is never
-		// meant to use them.
+		// systemd's own codes, for a process that it could not set up; the program must not use them.
 		if e.Status >= 200 {
 			return -1, fmt.Errorf("%s %v (systemd reports %q)", name, e, result)
 		}
@@ -147,8 +143,8 @@ func (e ExitStatus) shellCode(name, result string) (int, error) {
 	return -1, fmt.Errorf("%s did not run (systemd reports %q)", name, result)
 }
 
-// RemoveEnded removes the units of programs that have ended and that nobody waited for: a failed one
-// keeps the host "degraded", over a soft reboot, too.
+// RemoveEnded removes the units of ended programs that nobody waited for: a failed one keeps the
+// host "degraded", even after a soft reboot.
 func (c *Conn) RemoveEnded(ctx context.Context) { c.removeEnded(ctx, transientKept) }
 
 // TransientsLeft reports, without asking systemd, whether there are units of programs at all.
@@ -157,9 +153,9 @@ func TransientsLeft() bool {
 	return err == nil && len(left) > 0
 }
 
-// removeEnded removes what was left of programs that nobody waited for. Somebody
-// may be about to read how a program ended that has just done so: those stay, but for those that
-// ended before a soft reboot, which ended whoever waited for them.
+// removeEnded removes the units of ended programs that nobody waited for. A unit that ended
+// recently stays, because a caller may be about to read its exit code, unless it ended before a
+// soft reboot, which ended all callers.
 func (c *Conn) removeEnded(ctx context.Context, older time.Duration) {
 	units, err := do(ctx, c, func(ctx context.Context, l *link) ([]sdbus.UnitStatus, error) {
 		return l.api.ListUnitsByPatternsContext(ctx, nil, []string{transientPrefix + "*.service"})
@@ -181,8 +177,8 @@ func (c *Conn) removeEnded(ctx context.Context, older time.Duration) {
 	}
 }
 
-// removeUnit makes systemd forget a transient unit that has ended. It has no
-// process any more: if this does not work, nothing is lost.
+// removeUnit makes systemd forget a transient unit that has ended. The unit has no process any
+// more: if this does not work, nothing is lost.
 func (c *Conn) removeUnit(ctx context.Context, name string) {
 	_ = c.Stop(ctx, name)
 	_ = c.ResetFailed(ctx, name)
@@ -226,9 +222,9 @@ func (t Transient) properties() []sdbus.Property {
 		set("TimeoutStopUSec", uint64(stopLimit.Microseconds())),
 		set("RuntimeMaxUSec", runtimeMax),
 		set("IgnoreSIGPIPE", true),
-		// The exit code has to be there to be read: a client of the private socket
-		// cannot hold a reference to a unit, and one without references vanishes with
-		// its exit code as soon as it is inactive. Nobody reads that of one with After.
+		// The exit code has to stay readable: a client of the private socket cannot hold a reference to
+		// a unit, and a unit without references vanishes with its exit code as soon as it is inactive.
+		// Nobody reads the exit code of a unit with After.
 		set("RemainAfterExit", t.After == ""),
 		set("OOMScoreAdjust", int32(transientScore)),
 	}

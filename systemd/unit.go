@@ -21,7 +21,7 @@ import (
 	"teleport-update/internal/procfs"
 )
 
-// Unit is what systemd knows about a unit, all of it read at one moment.
+// Unit is systemd's data about a unit, all of it read at one moment.
 type Unit struct {
 	Name          string
 	LoadState     string // "loaded", "not-found", "masked", …
@@ -31,15 +31,15 @@ type Unit struct {
 	UnitFileState string // "enabled", "disabled", "static", …
 
 	FragmentPath     string     // the unit file in use
-	SourcePath       string     // that the unit file was generated from, as a script of SysV's; empty if it was not
+	SourcePath       string     // the file that the unit file was generated from, as a script of SysV's; empty if it was not
 	DropIns          []string   // files that add to it
 	ExecStart        string     // path of the first command
 	Command          []string   // the words of that command, the program first
-	Later            [][]string // the commands after it, of a unit that has several
+	Later            [][]string // the commands after the first, if a unit has several
 	Literal          bool       // variables in the first command stay as they are
 	Environment      []string   // NAME=VALUE, as the unit names them
-	EnvironmentFiles []string   // which count before those; "-" comes before one that may be missing
-	UnsetEnvironment []string   // NAME or NAME=VALUE, which count before all
+	EnvironmentFiles []string   // they rank below Environment; "-" comes before one that may be missing
+	UnsetEnvironment []string   // NAME or NAME=VALUE, which rank above both
 	User             string     // empty: root
 	DynamicUser      bool       // User is made for each run
 	PassesModes      bool       // modes of files do not bind User (AmbientCapabilities=CAP_DAC_OVERRIDE)
@@ -48,9 +48,9 @@ type Unit struct {
 	CanReload        bool
 	NeedDaemonReload bool   // the files changed since systemd read them
 	Frozen           bool   // somebody keeps its processes from running (`systemctl freeze`)
-	FrozenBy         string // the unit that was frozen, if that shows: this one, or a slice that has it
+	FrozenBy         string // the unit that was frozen, if known: this one, or a slice that has it
 
-	Ties Ties // to other units, and to what is asked of it
+	Ties Ties // to other units, and limits on requests
 
 	MainPID      uint32 // 0 if there is none
 	ControlGroup string // empty if the unit runs no process
@@ -65,44 +65,42 @@ type Unit struct {
 	Limits       map[string]time.Duration // after which systemd ends the unit or its job, by property
 
 	Exit    ExitStatus    // how the main process ended last
-	ExitPID uint32        // which one that was, where none runs
-	AtOnce  bool          // after that end it came to its state sooner than systemd starts it again
+	ExitPID uint32        // the PID of that main process, if none runs now
+	AtOnce  bool          // it reached its state after that end sooner than systemd starts it again
 	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
-	InState time.Duration // for how long it was in its state when it was looked at; as long as the kernel runs if it never changed
-	Since   time.Time     // when it became active, or else reached its state, by the clock; zero if that is not known
+	InState time.Duration // how long it has been in its state; since the kernel's start if it never changed
+	Since   time.Time     // when it became active, or reached its state if it does not run, by the clock; zero if that is not known
 
 	StartedAt   time.Time // when the main process was started last; zero if none was
 	ExitedAt    time.Time // when the main process ended last; zero if none did
-	Skipped     time.Time // when systemd last did not start it, by a condition or an assertion that did not hold; zero if it was started since
-	Triggers    []string  // of a timer: what it starts
+	Skipped     time.Time // when a condition or an assertion last made systemd skip its start; zero if it was started since
+	Triggers    []string  // of a timer: the units that it starts
 	Watches     []string  // of a .path unit: the kinds of its paths, "PathExists", "PathChanged", …
 	LastTrigger time.Time // of a timer: when it last started something; zero if it never did
 	Triggered   time.Time // LastTrigger, if that was in this boot
-	NextTrigger time.Time // of a timer: when it will next; zero if it will not, or nobody can tell
+	NextTrigger time.Time // of a timer: when it will next; zero if it will not, or if that is unknown
 }
 
-// Runs reports whether one of the unit's commands has a word, as the updater's own have that
-// of what they do.
+// Runs reports whether one of the unit's commands has a word. Each command of the updater's own
+// units has the name of its action.
 func (u Unit) Runs(word string) bool {
 	return slices.ContainsFunc(append([][]string{u.Command}, u.Later...), func(words []string) bool { return slices.Contains(words, word) })
 }
 
-// RunsByShell reports whether a word of one of the unit's commands, as the text that a shell is given, has some words in it: whether
-// they are executed, nobody can tell.
+// RunsByShell reports whether a word of one of the unit's commands, such as the text for a shell, contains words. Nobody can say
+// whether the shell executes them.
 func (u Unit) RunsByShell(words string) bool {
 	return slices.ContainsFunc(append([][]string{u.Command}, u.Later...), func(all []string) bool {
 		return slices.ContainsFunc(all, func(word string) bool { return strings.Contains(word, words) })
 	})
 }
 
-// Running reports whether the unit runs: it may be reloading, or be asked to
-// stop.
+// Running reports whether the unit runs: it may also be reloading, or about to stop.
 func (u Unit) Running() bool {
 	switch u.ActiveState {
 	case "active":
-		// After a reload, sub states name what it does; "exited" is a service
-		// without a process.
+		// After a reload, sub states name its steps; "exited" is a service without a process.
 		return u.SubState == "running" || strings.HasPrefix(u.SubState, "reload")
 	case "reloading", "refreshing":
 		return true
@@ -110,22 +108,22 @@ func (u Unit) Running() bool {
 	return false
 }
 
-// Idle reports whether the unit neither runs nor fails nor is about to be
-// started: nobody wants the agent to run, so an update leaves it alone
-// (RFD 0169: a version is active "if successful or not enabled"). One that a
-// stop left as failed is idle, too. One that was restarted before may as well have come
-// to its limit of starts, which systemd finds when it starts it again.
+// Idle reports whether the unit neither runs nor fails nor is about to be started: nobody wants
+// the agent to run, so an update leaves it alone (RFD 0169: a version is active "if successful or
+// not enabled"). A unit that failed by a stop is idle, too. A failed unit that systemd restarted
+// before does not count unless AtOnce: it may have come to its limit of starts, which systemd
+// finds at the next start.
 func (u Unit) Idle() bool {
 	stopped := u.ActiveState == "inactive"
 	failed := u.FailedByAStop() && (u.NRestarts == 0 || u.AtOnce)
 	return (stopped || failed) && !u.JobPending
 }
 
-// FailedByAStop reports whether the unit failed in a way in which one that is stopped fails, and
-// systemd leaves it at that although it starts the unit again after such an end: then
-// somebody asked for a stop. systemd kills a process at once that it learned of from
-// the PID file and that is no child of its own, and each one that takes too long. And a
-// command of ExecStop= or ExecStopPost= may fail although the process ended as it was asked to.
+// FailedByAStop reports whether the unit failed as a stopped unit fails, and systemd did not start
+// it again although it does so after such an end: then somebody asked for a stop. systemd kills a
+// process at once if it knows it from the PID file alone and it is no child of systemd, and each
+// process that takes too long. And a command of ExecStop= or ExecStopPost= may fail although the
+// process ended as requested.
 func (u Unit) FailedByAStop() bool {
 	if u.ActiveState != "failed" {
 		return false
@@ -145,14 +143,14 @@ func (u Unit) FailedByAStop() bool {
 	return false
 }
 
-// Thaw is the command that has the processes of a frozen unit go on.
+// Thaw returns the command that lets the processes of a frozen unit continue.
 func (u Unit) Thaw() string {
 	return "systemctl thaw " + strings.TrimSuffix(cmp.Or(u.FrozenBy, u.Name), ".service")
 }
 
 // StartOfUnits is active from early in each start of the host's units to their end. Its invocation
-// tells one start from another: a soft reboot (systemd 254) starts all units again, and the kernel, its
-// boot id and its clocks go on.
+// distinguishes two starts: a soft reboot (systemd 254) starts all units again, but the kernel, its
+// boot id and its clocks continue.
 const StartOfUnits = "sysinit.target"
 
 // monotonic is the time on the clock of systemd's monotonic stamps; zero if it cannot be read.
@@ -164,8 +162,8 @@ func monotonic() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// isLost reports whether systemd has a unit as masked although nobody masked it: where packages and the updater put units,
-// an empty file is what a full disk or a power cut left of one. A link there is the mask of a package.
+// isLost reports whether systemd takes a unit for masked although nobody masked it: in the folders of packages and the
+// updater, an empty unit file is left by a full disk or a power cut. A link there is the mask of a package.
 func (u Unit) isLost() bool {
 	if u.LoadState != "masked" || u.FragmentPath == "" {
 		return false
@@ -179,8 +177,8 @@ func (u Unit) isLost() bool {
 	return err == nil && info.Mode()&fs.ModeType == 0
 }
 
-// Unit returns the state of a unit. One that does not exist is no error: its
-// LoadState is "not-found", and so is that of one whose file was lost, which systemd calls masked.
+// Unit returns the state of a unit. A missing unit is no error: its LoadState is "not-found". So
+// is the LoadState of a unit whose file was lost, which systemd calls masked.
 func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 	u, err := do(ctx, c, func(ctx context.Context, l *link) (Unit, error) {
 		p, err := l.properties(ctx, unitPath(name))
@@ -191,7 +189,7 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 		p.setBack(time.Now(), now)
 		u := parseUnit(name, p)
 		u.InState = max(now-u.changed, 0)
-		// systemd 252 does not tell a unit that its slice is frozen.
+		// systemd 252 does not report that a unit's slice is frozen.
 		if group := procfs.Host().FrozenAt(u.ControlGroup); group != "" {
 			u.Frozen, u.FrozenBy = true, filepath.Base(group)
 		}
@@ -206,9 +204,8 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 	return u, nil
 }
 
-// properties asks for those of all interfaces of a unit in one answer, so that they belong together. There
-// are some 350 of a service, so they are taken as they were decoded: a copy of them would be a fifth of the memory that a
-// run of the timer allocates.
+// properties reads the properties of all interfaces of a unit in one answer, so that they belong together. A service has
+// some 350, so they are not copied: a copy would be a fifth of the memory that a run of the timer allocates.
 func (l *link) properties(ctx context.Context, path dbus.ObjectPath) (properties, error) {
 	call := l.calls.Object("org.freedesktop.systemd1", path).CallWithContext(ctx, "org.freedesktop.DBus.Properties.GetAll", 0, "")
 	if call.Err != nil {
@@ -232,7 +229,7 @@ type Job struct {
 	path dbus.ObjectPath
 }
 
-// parseUnit takes what is there: old versions of systemd lack some properties.
+// parseUnit takes the properties that exist: old versions of systemd lack some.
 func parseUnit(name string, p properties) Unit {
 	u := Unit{
 		Name:             name,
@@ -311,7 +308,7 @@ func parseUnit(name string, p properties) Unit {
 		u.Watches = append(u.Watches, text(fields, 0))
 	}
 	if property[uint64](p, "LastTriggerUSecMonotonic") > 0 {
-		u.Triggered = u.LastTrigger // else it is that of a boot before, which a persistent timer remembers
+		u.Triggered = u.LastTrigger // otherwise it is from an earlier boot: a persistent timer keeps it
 	}
 	for _, kind := range []string{"Condition", "Assert"} {
 		if at := moment(p, kind+"Timestamp"); denied(p, kind+"Result") && at.After(u.Skipped) {
@@ -321,7 +318,7 @@ func parseUnit(name string, p properties) Unit {
 	return u
 }
 
-// moment is a time by the clock; zero if it never came, or never comes.
+// moment returns a time by the clock; zero if it never came, or never comes.
 func moment(p properties, name string) time.Time {
 	usec := property[uint64](p, name)
 	if usec == 0 || usec >= math.MaxInt64 {

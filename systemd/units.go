@@ -19,8 +19,8 @@ import (
 // starts it every ten minutes, and a service that repairs the files of an
 // interrupted update at boot, before the agent starts.
 //
-// Unit files and enablement are written durably, by this package and not by
-// "systemctl enable": that one syncs nothing, and a power cut takes the
+// This package writes unit files and enablement durably itself. It does not use
+// "systemctl enable", which syncs nothing, so that a power cut takes the
 // enablement away.
 type Units struct {
 	UnitDir   string // where unit files go; empty: layout.UnitDir
@@ -28,17 +28,17 @@ type Units struct {
 	Binary    string // the updater that the units run
 	LinkDir   string // empty: layout.LinkDir
 	DataDir   string // empty: layout.DataDir
-	Programs  string // where the programs of versions are; empty: where the data folder says
+	Programs  string // folder of the programs of versions; empty: the data folder determines it
 	Agent     string // the agent's unit; empty: layout.AgentUnit
-	// PackageDirs are where the units of packages are; nil: /usr/lib/systemd/system
-	// and /lib/systemd/system. A unit that is there is used instead of one in
-	// UnitDir, unless a folder is not the usual one.
+	// PackageDirs are the folders of the units of packages; nil: /usr/lib/systemd/system and
+	// /lib/systemd/system. A unit there is used instead of one in UnitDir, unless a folder is not the
+	// usual one.
 	PackageDirs []string
-	// RecoveryOnly leaves service and timer out of it: those of their names are another
-	// updater's, see OthersTimer.
+	// RecoveryOnly leaves out the service and the timer: another updater has units with their names,
+	// see OthersTimer.
 	RecoveryOnly bool
-	// EnableTimer has Write enable a timer that somebody disabled. Without it such a timer stays as it
-	// is, and is no problem: Write enables only a timer whose unit was not there before.
+	// EnableTimer makes Write enable a timer that somebody disabled. Without it such a timer stays as
+	// it is, and is no problem: Write enables only a timer whose unit was not there before.
 	EnableTimer bool
 }
 
@@ -54,12 +54,12 @@ func (u Units) withDefaults() Units {
 	return u
 }
 
-// Write writes the units that no package brought, and enables all of them, but for EnableTimer; systemd
-// has to be told, see Conn.StartTimer. What is in order already is not touched: it
-// reports whether anything was changed.
+// Write writes the units that no package brought, and enables all of them, but see EnableTimer;
+// systemd has to read them, see Conn.StartTimer. It leaves units in order untouched, and
+// reports whether it changed anything.
 //
-// A file in UnitDir that is not the updater's own is an error; nothing is changed
-// then.
+// A file in UnitDir that is not the updater's own is an error; Write changes
+// nothing then.
 func (u Units) Write() (changed bool, err error) {
 	places, err := u.places()
 	if err != nil {
@@ -80,8 +80,8 @@ func (u Units) Write() (changed bool, err error) {
 	return changed, nil
 }
 
-// Erase disables the units and removes those that Write wrote; somebody else's
-// files of these names stay.
+// Erase disables the units and removes those that Write wrote; other people's files with these
+// names stay.
 func (u Units) Erase() error {
 	places, err := u.places()
 	if err != nil {
@@ -101,7 +101,7 @@ func (u Units) Erase() error {
 	return u.ForgetMounts()
 }
 
-// Folders are those that Write and Erase change something in.
+// Folders returns the folders in which Write and Erase change something.
 func (u Units) Folders() []string {
 	u = u.withDefaults()
 	dirs := []string{u.UnitDir, filepath.Dir(u.UpdaterInfoFile())}
@@ -116,7 +116,7 @@ func (u Units) Folders() []string {
 	return dirs
 }
 
-// Problems tells what is not as Write would leave it, nothing if all is well.
+// Problems describes each difference from the state that Write makes; otherwise empty.
 func (u Units) Problems() []string {
 	places, err := u.places()
 	if err != nil {
@@ -129,8 +129,8 @@ func (u Units) Problems() []string {
 	return problems
 }
 
-// Overruled tells which unit files of an administrator systemd uses instead, which Write
-// leaves alone. A timer that is masked is a person's wish, and no fault.
+// Overruled describes the unit files of an administrator that systemd uses instead, and that Write
+// leaves alone. A masked timer is a person's wish, and no fault.
 func (u Units) Overruled() []string {
 	places, err := u.places()
 	if err != nil {
@@ -153,22 +153,22 @@ func (u Units) Overruled() []string {
 	return all
 }
 
-// sameFile reports whether two names lead to one file: a folder of units may have several.
+// sameFile reports whether two names lead to one file: a folder of units may have several names.
 func sameFile(a, b string) bool {
 	one, err1 := os.Stat(a)
 	other, err2 := os.Stat(b)
 	return a == b || err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
-// A place is where one unit is and where it is enabled.
+// A place is the location of a unit and of its enablement.
 type place struct {
 	UnitFile
 	packaged string // the package's file, empty if there is none
 	own      string // the file that Write writes without a package's
 	present  []byte // what own holds; nil if there is none
-	foreign  bool   // and that is somebody else's
-	wants    string // the link that enables it; empty if nothing needs to
-	disabled bool   // somebody took that link away, and may have it so
+	foreign  bool   // present belongs to somebody else
+	wants    string // the link that enables it; empty if it needs none
+	disabled bool   // somebody took that link away, and it may stay away
 	above    string // the file of an administrator that systemd would use instead
 }
 
@@ -215,9 +215,8 @@ func (u Units) places() ([]place, error) {
 	return places, nil
 }
 
-// readUnit reads a unit file. What is no file, or larger than any unit, is
-// somebody else's, whatever it holds; it is neither waited for nor read to its
-// end.
+// readUnit reads a unit file. A path that is no file, or a file larger than any unit, belongs to
+// somebody else: its content is not read, and readUnit returns an empty text.
 func readUnit(path string) ([]byte, error) {
 	data, err := regular.Read(path, 64<<10, 0)
 	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable {
@@ -230,7 +229,7 @@ func readUnit(path string) ([]byte, error) {
 func (p place) install() (changed bool, err error) {
 	switch {
 	case p.packaged != "" && p.present != nil:
-		// Ours would come before the package's, and stay as it is for ever.
+		// Our file would override the package's for ever.
 		if err := p.removeOwn(); err != nil {
 			return false, err
 		}
@@ -256,8 +255,7 @@ func (p place) install() (changed bool, err error) {
 	return true, durable.SyncDir(filepath.Dir(p.wants))
 }
 
-// remove disables the unit before it takes the file away, so that no link is left
-// that leads nowhere.
+// remove disables the unit before it removes the file, so that it leaves no dangling link.
 func (p place) remove() error {
 	if p.foreign {
 		return nil
@@ -278,7 +276,7 @@ func isThere(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// removeOwn takes the file away, and the folder of a drop-in, in which an administrator may have others.
+// removeOwn removes the file, and the folder of a drop-in if it is empty: an administrator may have other drop-ins there.
 func (p place) removeOwn() error {
 	if isThere(p.own) {
 		if err := durable.Remove(p.own); err != nil {

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// HasUnread reports whether files of a unit changed since systemd read them: by its own word, or because another file in some
-// folders, the ones that rank first before the others, ranks above the one that it has read, or because drop-ins there
-// are not among those that it has read. It does not look into a folder that is newer than its last reading of all
-// units, and so misses the first drop-in of a unit. The drop-ins of some names are left out, and so are those for all units of a
-// type: systemd knows them since its version 244 only.
+// HasUnread reports whether files of a unit changed since systemd read them: systemd says so itself, or a file in a folder with
+// higher precedence (dirs begins with the highest) would replace the unit file that systemd has read, or there are drop-ins that
+// it has not read. It does not look into a folder that is newer than systemd's last reading of all units, and so misses the
+// first drop-in of a unit. The drop-ins in but are left out, and so are those for all units of a type: systemd knows them since
+// its version 244 only.
 func HasUnread(u Unit, dirs []string, but ...string) bool {
 	switch {
 	case u.LoadState == "", u.LoadState == "not-found":
@@ -38,16 +38,16 @@ func HasUnread(u Unit, dirs []string, but ...string) bool {
 	return false
 }
 
-// Outranking is the file that systemd takes for a unit, instead of the one that it has loaded, once it reads all units again: a
-// unit file, or a mask, in a folder that ranks above. It is empty if none shows. systemd does not say itself that there
-// is one, and passes over a link to nothing. Folders that rank below are not looked into.
+// Outranking returns the file that systemd will use for a unit, instead of the loaded one, once it reads all units again: a
+// unit file, or a mask, in a folder with higher precedence. It is empty if none shows. systemd itself does not report such a
+// file, and ignores a link to nothing. Folders with lower precedence are not searched.
 func Outranking(u Unit, dirs []string) (path string, masks bool) {
 	if u.LoadState != "loaded" || u.FragmentPath == "" {
 		return "", false
 	}
 	rank := slices.Index(dirs, filepath.Dir(u.FragmentPath))
 	if rank < 0 {
-		return "", false // systemd has it by a link, or by a folder that nobody knows here
+		return "", false // systemd has it by a link, or by a folder that is not in dirs
 	}
 	for _, dir := range dirs[:rank] {
 		path := filepath.Join(dir, u.Name)
@@ -56,15 +56,15 @@ func Outranking(u Unit, dirs []string) (path string, masks bool) {
 			continue
 		}
 		if loaded, err := os.Stat(u.FragmentPath); err == nil && os.SameFile(is, loaded) {
-			return "", false // another name of it
+			return "", false // another name of the loaded file
 		}
-		return path, is.Size() == 0 // of a link to /dev/null, too
+		return path, is.Size() == 0 // also true for a link to /dev/null
 	}
 	return "", false
 }
 
 // RecoveryUnread is HasUnread for the recovery. The file of AwaitMounts, which systemd is to read at the next boot, is
-// left out, and so is what ForgetMounts took away.
+// left out, also after ForgetMounts removed it.
 func (u Units) RecoveryUnread(recovery Unit, dirs []string) bool {
 	file := u.mountsFile()
 	_, err := os.Lstat(file)

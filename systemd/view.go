@@ -16,19 +16,20 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// View is what the settings of a unit keep from its processes, in a mount namespace of their own. A
-// process that runs keeps the view that it was started with: only the next start shows.
+// View holds the settings that hide or protect files from a unit's processes, in a mount namespace
+// of their own. A running process keeps the view of its start: a change shows at the next start
+// only.
 type View struct {
-	Root  string // RootDirectory=, RootImage=: none of the host's files are there, but for what is bound
+	Root  string // RootDirectory=, RootImage=: only files that are bound are the host's
 	Veils []Veil
 }
 
-// Veil is one setting over a path and all below it; a deeper one counts before those above it.
+// Veil is one setting over a path and all below it; a deeper one overrides those above it.
 type Veil struct {
 	Path    string
 	Setting string // as a unit file has it
 	Of      Access
-	Lifted  bool // it gives back what one above it takes: BindPaths=, ExecPaths=, ReadWritePaths=
+	Lifted  bool // it allows again what one above it denies: BindPaths=, ExecPaths=, ReadWritePaths=
 }
 
 // Access is what a process may want to do with a file.
@@ -54,7 +55,7 @@ var overPaths = []struct {
 	{"ReadWritePaths", Writing, true},
 }
 
-// homes are what ProtectHome= is about.
+// homes are the folders of ProtectHome=.
 var homes = []string{"/home", "/root", "/run/user"}
 
 // protections are the settings with one word that stands for paths.
@@ -71,7 +72,7 @@ var protections = []struct {
 	{"ProtectHome", "read-only", Writing, homes},
 }
 
-// ownFolders are the settings that name folders which systemd makes for the unit, and where.
+// ownFolders maps settings to the parents of the folders that systemd makes for the unit.
 var ownFolders = map[string]string{"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache",
 	"LogsDirectory": "/var/log"}
 
@@ -97,7 +98,7 @@ func (v *View) add(path, setting string, of Access, lifted bool) {
 	v.Veils = append(v.Veils, Veil{filepath.Clean(strings.TrimLeft(path, "-+")), setting, of, lifted})
 }
 
-// addProtections adds what the settings with one word veil.
+// addProtections adds the veils of the settings with one word.
 func (v *View) addProtections(p properties) {
 	for _, kind := range protections {
 		if property[string](p, kind.name) != kind.how {
@@ -106,7 +107,7 @@ func (v *View) addProtections(p properties) {
 		for _, path := range kind.paths {
 			v.add(path, kind.name+"="+kind.how, kind.of, false)
 		}
-		if kind.how == "strict" { // those are ProtectHome='s, or the kernel's (systemd's namespace.c)
+		if kind.how == "strict" { // ProtectHome= or the kernel protects these (systemd's namespace.c)
 			for _, path := range slices.Concat(homes, []string{"/dev", "/sys"}) {
 				v.add(path, "", Writing, true)
 			}
@@ -119,7 +120,7 @@ func (v *View) addProtections(p properties) {
 	}
 }
 
-// addMounts adds what file systems of the unit's own veil, and what other paths show in their place.
+// addMounts adds the veils of the unit's own file systems, and the paths that they show in their place.
 func (v *View) addMounts(p properties) {
 	for _, fields := range property[[][]any](p, "TemporaryFileSystem") {
 		if path := text(fields, 0); path != "" {
@@ -145,9 +146,9 @@ func rootOf(p properties) string {
 	return ""
 }
 
-// Denies returns the setting that keeps a unit's processes from an access to a file of the host's;
-// empty if none does. What cannot be seen cannot be executed or written, either. The path has
-// no links in it: mounts are over what it leads to.
+// Denies returns the setting that denies a unit's processes an access to a file of the host; empty
+// if none does. A file that cannot be seen cannot be executed or written, either. The path has no
+// links in it: mounts are over the paths that links lead to.
 func (v View) Denies(path string, to Access) string {
 	if setting := v.over(path, Seeing, v.Root); setting != "" || to == Seeing {
 		return setting
@@ -155,7 +156,7 @@ func (v View) Denies(path string, to Access) string {
 	return v.over(path, to, "")
 }
 
-// over is the setting of the deepest veil over a path, and that above all where there is none.
+// over returns the setting of the deepest veil over a path, or the given setting if no veil covers it.
 func (v View) over(path string, of Access, setting string) string {
 	depth := -1
 	paths := v.withoutLinks(of)
@@ -173,9 +174,9 @@ func (v View) over(path string, of Access, setting string) string {
 	return setting
 }
 
-// withoutLinks are the paths of the veils over one kind of access, each without links. The place of a mount has none, so a file
-// server behind it is not asked; where one does not answer for what lies below, or there is no such file, the path counts
-// as it stands.
+// withoutLinks returns the paths of the veils over one kind of access, each without links. The path of a mount has none, so a
+// file server behind it is not asked. If a file system does not answer for a path, or there is no such file, the path stays as
+// written.
 func (v View) withoutLinks(of Access) map[string]string {
 	all := make(map[string]string)
 	var asked []string
@@ -186,7 +187,7 @@ func (v View) withoutLinks(of Access) map[string]string {
 		}
 	}
 	if len(asked) == 0 {
-		return all // nor are the mounts asked for, which each run of the timer would pay for
+		return all // without reading the mounts, which would slow each run of the timer
 	}
 	mounts, _ := procfs.Host().Mounts()
 	asked = slices.DeleteFunc(asked, func(path string) bool { return slices.Contains(mounts, path) })
@@ -212,14 +213,14 @@ func (v View) withoutLinks(of Access) map[string]string {
 	return all
 }
 
-// lookLimit is for how long a file system is waited for: one whose server is away answers nobody, and who tells of a host must
-// come to an end.
+// lookLimit bounds the wait for a file system: one whose server is away never answers, and a look at a host must come to an
+// end.
 const lookLimit = 3 * time.Second
 
 var errNoAnswer = errors.New("its file system does not answer")
 
-// within looks at a file. The error is errNoAnswer if that takes longer than lookLimit; the look then goes on by itself, as nobody
-// can call it back.
+// within looks at a file. The error is errNoAnswer if that takes longer than lookLimit; the look then goes on by itself, because
+// nobody can stop it.
 func within[T any](look func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -239,14 +240,14 @@ func within[T any](look func() (T, error)) (T, error) {
 	}
 }
 
-// Packaged reports whether a package brought the updater's units, and with them
-// the program that they run.
+// Packaged reports whether a package brought the updater's units, and with them the program that
+// they run.
 func (u Units) Packaged() bool {
 	return u.some(func(p place) bool { return p.packaged != "" })
 }
 
-// InPackageDir returns the first of the updater's units that is in UnitDir and that Write would write over, if packages have
-// theirs there, by whatever name; else it is empty. Whoever did not write it has it from a package.
+// InPackageDir returns the first of the updater's units that is in UnitDir and that Write would overwrite, if UnitDir is a
+// folder of packages; otherwise "". If the updater did not write that unit, a package brought it.
 func (u Units) InPackageDir() string {
 	u = u.withDefaults()
 	if !slices.ContainsFunc(u.PackageDirs, func(dir string) bool { return sameFile(dir, u.UnitDir) }) {
@@ -265,7 +266,7 @@ func (u Units) InPackageDir() string {
 	return ""
 }
 
-// Present reports whether any unit of the updater is there, whoever brought it.
+// Present reports whether any unit of the updater exists, from a package or from Write.
 func (u Units) Present() bool {
 	return u.some(func(p place) bool { return p.packaged != "" || p.present != nil })
 }
@@ -293,8 +294,8 @@ func OwnFile(path string) bool {
 	return err == nil && bytes.HasPrefix(content, []byte(mark+"\n"))
 }
 
-// OthersTimer reports whether systemd would start another updater by the name of our
-// timer: a file of theirs stands where an administrator's units are, and before ours.
+// OthersTimer reports whether systemd would start another updater by the name of our timer: the
+// other updater's file is in the administrator's folder of units, which comes before ours.
 func (u Units) OthersTimer() bool {
 	path := filepath.Join(u.withDefaults().ConfigDir, u.Timer())
 	content, err := regular.Read(path, 64<<10, regular.NoLink)

@@ -11,8 +11,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// waitLimit is how long a job of ours waits for jobs of other units that were there before, or that nobody
-// can name. That is something about the host: a job that systemd could begin it begins at once.
+// waitLimit is how long a job of ours waits for jobs of other units that were there before, or that cannot
+// be named. Such a wait says something about the host: systemd begins a job at once if it can.
 const waitLimit = 15 * time.Second
 
 // openPatience is how long a job waits for others that came with it and have no time limit of their own.
@@ -46,7 +46,7 @@ func (c *Conn) ahead(ctx context.Context, unit string, verb Verb) ([]sdbus.JobSt
 	return slices.DeleteFunc(jobs, func(j sdbus.JobStatus) bool { return j.Unit == unit || !order.comesFirst(j, verb) }), nil
 }
 
-// ordering is a unit among others.
+// ordering holds a unit's order among others.
 type ordering struct {
 	after  []string // it is started after these, and stopped before them
 	before []string
@@ -74,16 +74,16 @@ func namesOf(jobs []sdbus.JobStatus) (names []string) {
 	return names
 }
 
-// A queue is the wait of one job of ours for those of other units.
+// A queue is the wait of one of our jobs for jobs of other units.
 type queue struct {
 	begun    time.Time     // zero: the job does not wait
-	patience time.Duration // with what it waits for now
-	since    time.Time     // it has been that long
+	patience time.Duration // for the jobs that it waits for now
+	since    time.Time     // when patience was last changed
 	reported bool          // to Waits
 }
 
-// look reports whether a pending job waits for others. The error is that it has waited too long; then the
-// job was taken back, or goes on without anybody who waits for it.
+// look reports whether a pending job waits for others. It returns an error if the job has waited too
+// long; then the job was taken back, or continues without anybody who waits for it.
 func (q *queue) look(ctx context.Context, c *Conn, p PendingJob, u Unit) (waits bool, err error) {
 	// The start of a unit that is being stopped waits for nothing but that unit.
 	if u.ActiveState == "deactivating" || !c.notBegun(ctx, u.Job) {
@@ -121,11 +121,11 @@ func (q *queue) look(ctx context.Context, c *Conn, p PendingJob, u Unit) (waits 
 	return true, nil
 }
 
-// patience is how long a job waits for others before somebody gives it up. The agent is down, or serves
-// until its turn comes, for as long as these take, whoever asks for the job: to give it up and to ask
-// again gains nothing, and systemd ends what has a time limit. But a start that was there before may
-// be that of what runs this program, as the last stage of cloud-init, and end only after it; and an
-// agent that serves on is to be reloaded now or later.
+// patience returns how long a job waits for others before its caller gives up. The agent is down, or
+// serves until its turn comes, for as long as the other jobs take, no matter who asked for the job: to give
+// it up and to ask again gains nothing, and systemd ends jobs with a time limit. But an earlier start
+// may belong to the unit that runs this program, such as the last stage of cloud-init, and end only
+// after it; and an agent that still serves can be reloaded now or later.
 func (c *Conn) patience(ctx context.Context, p PendingJob, ahead []sdbus.JobStatus) time.Duration {
 	if p.Verb == VerbReload || len(ahead) == 0 {
 		return waitLimit
@@ -152,7 +152,7 @@ func (c *Conn) notBegun(ctx context.Context, j Job) bool {
 	return err == nil && state == "waiting"
 }
 
-// cancelJob takes a job back. What a start has begun goes on.
+// cancelJob takes a job back. Processes that a start has begun continue.
 func (c *Conn) cancelJob(ctx context.Context, j Job) error {
 	_, err := do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {
 		call := l.calls.Object("org.freedesktop.systemd1", dbus.ObjectPath("/org/freedesktop/systemd1"))
@@ -161,9 +161,9 @@ func (c *Conn) cancelJob(ctx context.Context, j Job) error {
 	return err
 }
 
-// withdraw takes back the starts that a start of ours brought with it, of units that u wants and does not need, if it waits for nothing
-// else: an agent that was stopped would stay down for as long as they hang, whoever asked for it. What they have begun
-// goes on, and systemd begins the start of u. A mount is waited for: an agent without its data begins as a new one.
+// withdraw takes back the starts that our start of u brought with it, of units that u wants and does not need, if it waits for nothing
+// else: a stopped agent would stay down for as long as they hang. Their processes continue, and systemd begins the start of u. A start
+// of a mount is not taken back: an agent without its data begins as a new one.
 func (c *Conn) withdraw(ctx context.Context, p PendingJob, u Unit, jobs []sdbus.JobStatus) bool {
 	of, err := do(ctx, c, func(ctx context.Context, l *link) (properties, error) { return l.properties(ctx, unitPath(p.Unit)) })
 	wants := property[[]string](of, "Wants")
@@ -185,9 +185,9 @@ func (c *Conn) withdraw(ctx context.Context, p PendingJob, u Unit, jobs []sdbus.
 	return true
 }
 
-// giveUp ends the wait for a job that systemd does not begin. A reload, a stop and a restart are taken
-// back, for they would come when nobody watches any more. A start stays, also if a restart has become
-// one: an agent that is down is to run as soon as it can.
+// giveUp ends the wait for a job that systemd does not begin. It takes back a reload, a stop and a
+// restart: they would run when nobody watches any more. A start stays, even if it was a restart
+// before: an agent that is down has to run as soon as it can.
 func (c *Conn) giveUp(ctx context.Context, p PendingJob, j Job, verb Verb, blocked *BlockedError) error {
 	if verb != VerbStart {
 		if err := c.cancelJob(ctx, j); err != nil {
@@ -197,8 +197,7 @@ func (c *Conn) giveUp(ctx context.Context, p PendingJob, j Job, verb Verb, block
 	return &JobError{Verb: p.Verb, Unit: p.Unit, Result: ResultWaiting, Err: blocked}
 }
 
-// ActiveOf returns which of some units are active, and may start another one that ends (Ties.Starters). One that cannot be
-// asked is left out.
+// ActiveOf returns the active ones of some units, if they may start another unit that ends (Ties.Starters).
 func (c *Conn) ActiveOf(ctx context.Context, units []string) (active []string, err error) {
 	for _, name := range units {
 		u, err := c.Unit(ctx, name)
@@ -212,9 +211,9 @@ func (c *Conn) ActiveOf(ctx context.Context, units []string) (active []string, e
 	return active, nil
 }
 
-// startsOnChange reports whether a unit is a .path unit that starts another one for a change of a file alone. When that one
-// ends, systemd looks whether the files of PathExists=, PathExistsGlob= and DirectoryNotEmpty= are there, and starts it again;
-// for PathChanged= and PathModified= it waits for the next change.
+// startsOnChange reports whether a unit is a .path unit that starts another one only for a change of a file. When the other
+// one ends, systemd checks whether the files of PathExists=, PathExistsGlob= and DirectoryNotEmpty= exist, and starts it
+// again; for PathChanged= and PathModified= it waits for the next change.
 func (u Unit) startsOnChange() bool {
 	others := func(kind string) bool { return kind != "PathChanged" && kind != "PathModified" }
 	return len(u.Watches) > 0 && !slices.ContainsFunc(u.Watches, others)
