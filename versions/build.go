@@ -11,8 +11,8 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// Build is a release on its way into the store. Nobody takes it for a version, and Retain
-// leaves it alone, until it is published.
+// Build is a release on its way into the store. Until it is published, no reader takes it for a
+// version, and Retain leaves it alone.
 type Build struct {
 	store   *Store
 	release Release
@@ -35,9 +35,9 @@ func (s *Store) Begin(r Release) (*Build, error) {
 // Dir is the folder of the release's record, which keeps its identity when it is published.
 func (b *Build) Dir() string { return b.at.record }
 
-// Fill has fill write the release's files, and puts them on stable storage. At most ahead
-// bytes of the disk are taken before they come: an archive may name any size. The error is
-// a *HostError, or that of fill. Fill is called once.
+// Fill has fill write the release's files, and puts them on stable storage. At most ahead bytes of
+// the disk are reserved before the data comes: an archive may name any size. The error is a
+// *HostError, or the error of fill. Fill is called once.
 func (b *Build) Fill(ahead int64, fill func(archive.Sink) error) error {
 	w, err := newTreeWriter(b.at.programs, ahead)
 	if err != nil {
@@ -51,12 +51,12 @@ func (b *Build) Fill(ahead int64, fill func(archive.Sink) error) error {
 	return err
 }
 
-// Sign has the record keep a signature over the tarball's digest, as its file is: who wants to
-// run the release later has it verified by the keys of that day. Call it before Publish.
+// Sign stores a signature over the tarball's digest in the record, byte for byte: a later command
+// can verify it with its current keys. Call it before Publish.
 func (b *Build) Sign(signature []byte) { b.signature = signature }
 
-// Publish completes the release, which came from the tarball with that SHA-256, and gives it
-// its name. A release that has the name changes places with it, see publish. sibling is a
+// Publish completes the release, which came from the tarball with that SHA-256, and gives it its
+// name. If a release has the name already, the two change places, see publish. sibling is a
 // release that keeps its folder even if the mark of its edition is lost. The error is a
 // *HostError.
 func (b *Build) Publish(sibling Release, sha256 string) (Tree, error) {
@@ -74,12 +74,12 @@ func (b *Build) Publish(sibling Release, sha256 string) (Tree, error) {
 	return tree, nil
 }
 
-// Discard removes what is left of a release that was not published.
+// Discard removes the remains of a release that was not published.
 func (b *Build) Discard() { b.at.remove() }
 
-// RemoveUnfinished removes what earlier fetches left, but for a kept download of the tarball
-// with that SHA-256. What cannot be removed now is tried again next time. The caller must keep
-// fetches out.
+// RemoveUnfinished removes leftovers of earlier fetches, except a kept download of the tarball
+// with that SHA-256. The next call tries again to remove the files that it cannot remove now. The
+// caller must keep fetches out.
 func (s *Store) RemoveUnfinished(sha256 string) error {
 	entries, err := os.ReadDir(s.PartialDir())
 	if err != nil {

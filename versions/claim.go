@@ -10,21 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Claim keeps the folder of one release from Retain while a command is at work that
-// has fetched it, or found it, and has no journal yet. It is a shared lock on the
-// folder itself: it follows the folder through renames, several commands may have
-// one, and the kernel drops it when the process ends, however it ends. The zero
-// Claim, and a nil one, claim nothing.
+// Claim keeps the folder of one release from Retain while a command that has fetched or found the
+// release is at work and has no journal yet. It is a shared lock on the folder itself: it follows
+// the folder through renames, several commands may have one, and the kernel drops it when the
+// process ends in any way. The zero Claim, and a nil one, claim nothing.
 type Claim struct{ folder *os.File }
 
-// claimPatience is how long a folder that somebody has locked for himself is waited for. A
-// removal takes the folder's name away at once; everybody who may read a folder can lock
-// it, and must not stop an update by that.
+// claimPatience bounds the wait for a folder with an exclusive lock. A removal takes the folder's
+// name away at once; but every user who may read a folder can lock it, and must not stop an update
+// by that.
 const claimPatience = 2 * time.Second
 
-// Take claims a folder in place of what was claimed before. A folder that was
-// removed meanwhile matches fs.ErrNotExist. One that stays locked is not claimed, which
-// is no error.
+// Take claims a folder and gives up the earlier claim. For a folder that was removed meanwhile,
+// the error matches fs.ErrNotExist. A folder that stays locked is not claimed; that is no error.
 func (c *Claim) Take(dir string) error {
 	if c == nil {
 		return nil

@@ -4,26 +4,26 @@ import (
 	"slices"
 )
 
-// RetainInput is everything that decides what may go. It is complete, or
-// nothing may go: see Store.Retain.
+// RetainInput is everything on which the removal of entries depends. If it is not complete,
+// nothing may be removed: see Store.Retain.
 type RetainInput struct {
 	Entries []Entry // all of the versions folder, see Store.List
 	// Keep are the releases that are needed by name: the active one, the
-	// previous one, those that the journal names. Without an edition, all
-	// editions of the version are meant. None at all means that nobody knows
-	// what is active.
+	// previous one, and the releases in the journal. Without an edition, all
+	// editions of the version are meant. If it is empty, nobody knows which
+	// release is active.
 	Keep []Release
-	// Failed is a release that failed and is tried again; of its trees, the one from
-	// that tarball is kept.
+	// Failed is a release that failed and is tried again; its tree is kept if it came from the
+	// tarball with that SHA-256.
 	Failed       Release
 	FailedSHA256 string
-	// Linked and Running are names of entries: those that a link leads into,
-	// and those that a process executes from.
+	// Linked and Running are names of entries: a link leads into them, or a process executes from
+	// them.
 	Linked  []string
 	Running []string
 }
 
-// Verdict is what becomes of one entry.
+// Verdict is the decision about one entry.
 type Verdict struct {
 	Entry  Entry
 	Keep   bool   // false: it may be removed
@@ -31,9 +31,8 @@ type Verdict struct {
 	Reason string // why, in a few words
 }
 
-// Classify decides for each entry whether it may be removed. It is a pure
-// table: it looks at nothing but its input. What is not certainly ours and
-// certainly unneeded stays.
+// Classify decides for each entry whether it may be removed. It is a pure table: it depends on its
+// input alone. An entry stays unless it is certainly ours and certainly not needed.
 func Classify(in RetainInput) []Verdict {
 	verdicts := make([]Verdict, 0, len(in.Entries))
 	for _, e := range in.Entries {
@@ -79,8 +78,8 @@ func (in RetainInput) failed(e Entry) bool {
 	return e.Kind == Complete && e.mayBe(in.Failed) && e.Tree.SHA256 == in.FailedSHA256
 }
 
-// mayBe reports whether the entry may hold that release, as far as both sides
-// say what they are.
+// mayBe reports whether the entry may hold that release: the versions are equal, and the editions,
+// if both are known.
 func (e Entry) mayBe(r Release) bool {
 	return e.Release.Version == r.Version &&
 		(e.Release.Edition == "" || r.Edition == "" || e.Release.Edition == r.Edition)

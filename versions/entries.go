@@ -16,12 +16,11 @@ import (
 type Kind string
 
 const (
-	// Complete is a release with everything that marks one as whole.
+	// Complete is a release with all files that mark it as whole.
 	Complete Kind = "complete"
-	// Incomplete is a folder with a release's name and without what marks a
-	// whole one; Entry.Why says what.
+	// Incomplete is a folder with a release's name that lacks such a file; Entry.Why names it.
 	Incomplete Kind = "incomplete"
-	// Leftover is what an interrupted removal left under a temporary name.
+	// Leftover is a folder with a temporary name from an interrupted removal.
 	Leftover Kind = "leftover"
 	// Reserved is a folder of ours that is no release: partial, original, rollback.
 	Reserved Kind = "reserved"
@@ -38,7 +37,7 @@ type Entry struct {
 	Release Release
 	// Tree is set for Complete.
 	Tree Tree
-	// Why says in a few words what an Incomplete lacks.
+	// Why says in a few words what an Incomplete entry lacks.
 	Why string
 }
 
@@ -47,11 +46,11 @@ func (e Entry) holdsPrograms() bool {
 	return e.Kind == Complete || e.Kind == Incomplete || e.Kind == Leftover
 }
 
-// List returns every entry of the versions folder, classified, sorted by name.
-// A folder that is not there is empty. An entry that cannot be read is an
-// error, for what it is cannot be told.
+// List returns every entry of the versions folder, classified, sorted by name. A folder that does
+// not exist counts as empty. An entry that cannot be read is an error, because its kind is
+// unknown.
 func (s *Store) List() ([]Entry, error) {
-	// In this order: what is published between two of these looks is no orphan.
+	// In this order: an entry that is published between the two reads is no orphan.
 	programs, err := s.listPrograms()
 	if err != nil {
 		return nil, fmt.Errorf("list versions: %w", err)
@@ -77,8 +76,8 @@ func (s *Store) List() ([]Entry, error) {
 	return entries, nil
 }
 
-// listPrograms returns what is in the programs' own place, where they have one: of each
-// the record decides, which is elsewhere or was lost.
+// listPrograms returns the entries of the programs' own folder, if they have one. A release's
+// programs are Incomplete here: its record is elsewhere or was lost.
 func (s *Store) listPrograms() (entries []Entry, err error) {
 	if !s.apart() {
 		return nil, nil
@@ -101,8 +100,8 @@ func (s *Store) listPrograms() (entries []Entry, err error) {
 	return entries, nil
 }
 
-// HasLeftovers reports whether the removal of a version was cut off: its folder
-// has a temporary name already, or its record is gone. Retain goes on with it.
+// HasLeftovers reports whether the removal of a version was cut off: its folder has a temporary
+// name already, or its record is gone. Retain continues the removal.
 func (s *Store) HasLeftovers() bool {
 	names, err := os.ReadDir(s.Dir)
 	if err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
@@ -117,8 +116,8 @@ func (s *Store) HasLeftovers() bool {
 	})
 }
 
-// HasOthers reports whether there are folders of other versions than these. It
-// goes by names alone, so that it costs next to nothing.
+// HasOthers reports whether there are folders of other versions than these. It reads names alone,
+// so that it costs next to nothing.
 func (s *Store) HasOthers(versions ...string) bool {
 	return slices.ContainsFunc(s.places(), func(dir string) bool {
 		names, err := os.ReadDir(dir)

@@ -50,7 +50,7 @@ func (s *Store) linked(dirs []string) ([]string, error) {
 
 // running returns the entries that a process executes from.
 func (s *Store) running(entries []Entry) ([]string, error) {
-	// By identity, too: a process in another mount namespace has other paths.
+	// Files count by identity, too: a process in another mount namespace has other paths.
 	owner, programs := make(map[procfs.FileID]string), make(map[string]bool)
 	for _, e := range entries {
 		if !e.holdsPrograms() {
@@ -79,8 +79,7 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 			}
 			continue
 		}
-		// A file that lost its name counts, too: the process may start its
-		// neighbours.
+		// A file that lost its name counts, too: the process may start the files next to it.
 		for _, dir := range dirs {
 			if name := entryOf(e.Path, dir); name != "" {
 				names = append(names, name)
@@ -94,9 +93,9 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// mayBe is an error if a process that may not be looked at is called like one of the
-// programs. One sandbox on the host must not keep every version for good: what is not even
-// called like a program of ours is none.
+// mayBe returns an error if a process that may not be looked at has the name of one of the
+// programs. A process with another name runs no program of ours: otherwise one sandbox on the host
+// would keep every version for good.
 func mayBe(processes procfs.FS, e procfs.Executable, programs map[string]bool) error {
 	for program := range programs {
 		if processes.Calls(e.PID, program) {
@@ -106,8 +105,8 @@ func mayBe(processes procfs.FS, e procfs.Executable, programs map[string]bool) e
 	return nil
 }
 
-// identify notes the files that an entry has in one of the places, but for its backup,
-// and the names of its programs.
+// identify notes an entry's files in one of the places, except its backup, and the names of its
+// programs.
 func identify(place, name string, owner map[procfs.FileID]string, programs map[string]bool) error {
 	top := filepath.Join(place, name)
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

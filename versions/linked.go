@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LinksInto returns the links of a folder that lead into the store, whether
-// what they lead to exists or not. A folder that is not there has none.
+// LinksInto returns the links of a folder that lead into the store, whether or not their targets
+// exist. A folder that does not exist has none.
 func (s *Store) LinksInto(dir string) ([]string, error) {
 	links, err := s.linksInto(dir)
 	return slices.Sorted(maps.Keys(links)), err
@@ -49,9 +49,8 @@ func (s *Store) linksInto(dir string) (map[string]string, error) {
 	return links, nil
 }
 
-// versionOfTarget returns the entry of the store that a link leads into, by
-// what it says and by where it ends; empty for a link that leads elsewhere. The link
-// need not be at path any more.
+// versionOfTarget returns the entry of the store that a link leads into, by its text and by its
+// end; empty for a link that leads elsewhere. The link need not exist any more.
 func (s *Store) versionOfTarget(path, target string) (string, error) {
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(filepath.Dir(path), target)
@@ -59,7 +58,7 @@ func (s *Store) versionOfTarget(path, target string) (string, error) {
 	if name := entryOf(target, s.places()...); name != "" {
 		return name, nil
 	}
-	// The folder may have two names, of which the link uses the other.
+	// The folder may have two names, and the link may use the other.
 	end, err := filepath.EvalSymlinks(target)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EIO) {
 		return "", err
@@ -71,8 +70,8 @@ func (s *Store) versionOfTarget(path, target string) (string, error) {
 	return entryOf(end, dirs...), err
 }
 
-// Named returns the release into whose folder a link at path leads by what it says: the folder may be gone. The edition is
-// known only if the folder's name has it.
+// Named returns the release whose folder a link at path names: the folder may be gone. The edition is known only if the
+// folder's name has it.
 func (s *Store) Named(path, target string) (Release, bool) {
 	name, err := s.versionOfTarget(path, target)
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *Store) Named(path, target string) (Release, bool) {
 	return Release{Version: v, Edition: edition}, ok
 }
 
-// realPlaces are the places without links on the way, as the kernel names what runs
-// from them; those that are there.
+// realPlaces returns the existing places with all links resolved, as the kernel names the programs
+// that run from them.
 func (s *Store) realPlaces() (dirs []string, err error) {
 	for _, dir := range s.places() {
 		real, err := filepath.EvalSymlinks(dir)
@@ -98,8 +97,8 @@ func (s *Store) realPlaces() (dirs []string, err error) {
 	return dirs, nil
 }
 
-// entryOf returns the first name of path below the first of the folders that it is
-// below, empty for a path that is below none.
+// entryOf returns the first name of path below the first folder in dirs that is above it;
+// otherwise "".
 func entryOf(path string, dirs ...string) string {
 	for _, dir := range dirs {
 		if rel, err := filepath.Rel(dir, path); err == nil && rel != "." && filepath.IsLocal(rel) {
@@ -110,8 +109,7 @@ func entryOf(path string, dirs ...string) string {
 	return ""
 }
 
-// Holds reports whether a link at path, which need not be there any more, leads
-// into the store.
+// Holds reports whether a link at path, which need not exist any more, leads into the store.
 func (s *Store) Holds(path, target string) (bool, error) {
 	name, err := s.versionOfTarget(path, target)
 	return name != "", err

@@ -10,8 +10,8 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Lookup finds the complete tree of a release. It reads three small files and
-// proves nothing about the rest: see Tree.Verify.
+// Lookup finds the complete tree of a release. It reads three small files and proves nothing about
+// the others: see Tree.Verify.
 func (s *Store) Lookup(r Release) (Tree, bool, error) {
 	if err := r.Check(); err != nil {
 		return Tree{}, false, err
@@ -34,8 +34,8 @@ func (s *Store) Lookup(r Release) (Tree, bool, error) {
 // Release of the tree are known.
 func (s *Store) Folder(r Release) (Tree, bool, error) { return s.marked(r, r.Edition) }
 
-// Unmarked finds a folder with a release's name of which nobody can tell the edition any
-// more; only Dir and Release of the tree are known.
+// Unmarked finds a folder with a release's name and an unreadable edition; only Dir and Release of
+// the tree are known.
 func (s *Store) Unmarked(r Release) (Tree, bool, error) { return s.marked(r, "") }
 
 // marked finds a folder with a release's name and this edition.
@@ -58,8 +58,8 @@ func (s *Store) marked(r Release, edition version.Edition) (Tree, bool, error) {
 	return Tree{}, false, nil
 }
 
-// readTree reads the folder of that name as a complete release. An error that
-// isIncomplete means that it is none; another one that nobody can tell.
+// readTree reads the folder of that name as a complete release. An error that isIncomplete means
+// that it is no complete release; after another error that is not known.
 func (s *Store) readTree(name string) (Tree, error) {
 	v, e, ok := parseFolder(name)
 	if !ok {
@@ -113,8 +113,8 @@ func (s *Store) readTree(name string) (Tree, error) {
 	return t, nil
 }
 
-// editionAt returns the edition of the release at path; none if it is a folder of
-// which nobody can tell any more. Not taken means that nothing is there.
+// editionAt returns the edition of the release at path; empty if the folder's edition cannot be
+// read. Not taken means that nothing is there.
 func editionAt(path string) (e version.Edition, taken bool, err error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,8 +19,8 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// maxManifest is above what DefaultLimits().Entries of the longest names take;
-// a longer file is not ours.
+// maxManifest is more than DefaultLimits().Entries of the longest names need; a longer file is not
+// ours.
 const maxManifest = 2 << 20
 
 // sum is one line of a manifest.
@@ -34,7 +34,7 @@ func sumOf(name string, data []byte) sum {
 	return sum{name: name, digest: hex.EncodeToString(digest[:])}
 }
 
-// formatManifest writes what "sha256sum -c" reads when it runs in the tree.
+// formatManifest writes the form that "sha256sum -c" reads when it runs in the tree.
 func formatManifest(sums []sum) []byte {
 	sums = slices.SortedFunc(slices.Values(sums), func(a, b sum) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer
@@ -44,8 +44,7 @@ func formatManifest(sums []sum) []byte {
 	return out.Bytes()
 }
 
-// parseManifest reads a manifest of ours and nothing else: clean relative
-// names, each once.
+// parseManifest reads only manifests of ours: clean relative names, each once.
 func parseManifest(r io.Reader) ([]sum, error) {
 	var sums []sum
 	seen := make(map[string]bool)
@@ -64,8 +63,7 @@ func parseManifest(r io.Reader) ([]sum, error) {
 
 const openToOthers = "can be written by another user"
 
-// DamagedError lists what is wrong with a tree that was whole when it was
-// published.
+// DamagedError lists the differences of a tree that was whole when it was published.
 type DamagedError struct {
 	Dir   string   // of the version
 	Files []string // "bin/tsh: content changed", sorted
@@ -75,16 +73,15 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("version folder %s is damaged: %s", e.Dir, strings.Join(e.Files, "; "))
 }
 
-// Verify reads the whole tree and compares it with its manifest: every file
-// there, with its content, mode and owner, and no other in bin and etc. Where
-// it differs, the error is a *DamagedError. Any other error says that the tree
-// could not be checked.
+// Verify reads the whole tree and compares it with its manifest: every file exists, with its
+// content, mode and owner, and bin and etc have no other. If it differs, the error is a
+// *DamagedError. Any other error means that the tree could not be checked.
 func (t Tree) Verify(ctx context.Context) error {
 	return t.compare(ctx, "verify", (*verifier).files)
 }
 
-// compare returns a *DamagedError for what files, and a look for files that are not
-// listed, find.
+// compare returns a *DamagedError for the differences that files and a search for unlisted files
+// find.
 func (t Tree) compare(ctx context.Context, doing string, files func(*verifier, []sum)) error {
 	damage, err := t.differences(ctx, files)
 	if err != nil {
@@ -121,8 +118,7 @@ func (t Tree) differences(ctx context.Context, files func(*verifier, []sum)) ([]
 	return v.damage, errors.Join(append(v.errs, ctx.Err())...)
 }
 
-// readManifest returns what is listed, or in a few words why that cannot be
-// relied on.
+// readManifest returns the manifest's list, or says in a few words why it is not reliable.
 func readManifest(root *os.Root) (sums []sum, damage string, err error) {
 	info, err := root.Lstat(manifestName)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxManifest {
@@ -156,7 +152,7 @@ type verifier struct {
 	errs   []error
 }
 
-// root is where a file of the tree is.
+// root returns the folder that has a file of the tree.
 func (v *verifier) root(name string) *os.Root {
 	if top, _, _ := strings.Cut(name, "/"); top == binName || top == etcName {
 		return v.programs

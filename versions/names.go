@@ -30,19 +30,19 @@ const (
 	updaterName   = "teleport-update"
 )
 
-// What is kept of a download, in Store.PartialDir, is a file named after the digest of its
-// tarball with the first of these suffixes. Once it is known to be worth keeping, its partInfo lies
-// next to it, under the name with the second suffix.
+// A kept download in Store.PartialDir is a file named after the digest of its tarball, with the
+// first of these suffixes. Once it is worth keeping, its partInfo lies next to it, under the name
+// with the second suffix.
 const (
 	PartSuffix = ".part"
 	InfoSuffix = ".json"
 )
 
-// Release names what can be fetched.
+// Release names a release that can be fetched.
 type Release = version.Release
 
-// folders returns the two names that a release may have on disk: the plain one
-// and the one for a version that is there in another edition already.
+// folders returns the two names that a release may have on disk: the plain one and the one for a
+// version that exists in another edition already.
 func folders(r Release) (plain, qualified string) {
 	return r.Version, r.Version + "_" + string(r.Edition)
 }

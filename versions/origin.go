@@ -12,29 +12,29 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Adoption is an agent of this host, which no tarball brought, as it becomes a tree.
+// Adoption describes how to copy an agent of this host, which no tarball brought, into a tree.
 type Adoption struct {
 	Origin  string // of Tree
 	Edition version.Edition
 	Files   []AdoptedFile // programs as bin/NAME, and the unit
 	Extra   int64         // bytes that Complete takes
-	// Complete is told the folder of the tree and what its agent says that it is, before
-	// the tree can be found. An error ends the adoption.
+	// Complete gets the folder of the tree and the release that its agent claims to be, before the
+	// tree can be found. An error ends the adoption.
 	Complete func(dir string, r Release) error
 }
 
-// AdoptedFile is one file of such an agent.
+// AdoptedFile is one file of the adopted agent.
 type AdoptedFile struct {
 	Name  string // in the tree
 	Size  int64
 	Write func(io.Writer) error // writes exactly Size bytes
 }
 
-// Adopt puts an agent of this host into the store, on stable storage. Its version is what
-// it says itself, so that what does not run here is not adopted. The tree can be
-// gone back to and nothing else: whoever wants the release of that name fetches it, see
-// Fetch. The caller keeps transactions out. After an error nothing is left behind, and after
-// a crash what retention removes.
+// Adopt puts an agent of this host into the store, on stable storage. The agent itself says its
+// version, so an agent that does not run here is not adopted. The tree only serves to go back to
+// it: a command that wants the release of that name fetches it, see Fetch. The caller keeps
+// transactions out. After an error nothing is left behind; retention removes the remains of a
+// crash.
 func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 	if err := durable.MkdirAll(s.PartialDir(), 0o755); err != nil {
 		return Tree{}, err
@@ -89,8 +89,8 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 	return tree, err
 }
 
-// adoptInto makes the folders for it, under names that retention removes: other commands
-// may be fetching meanwhile, and clear away what they take for their own.
+// adoptInto makes the folders under names that only retention removes: other commands may be
+// fetching meanwhile, and remove files with names of their own kind.
 func (s *Store) adoptInto() (staging, error) {
 	return s.stageIn(s.Dir, func(dir string) (string, error) { return durable.MkdirTemp(filepath.Join(dir, originName)) })
 }

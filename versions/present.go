@@ -12,16 +12,15 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// CheckPresent is a look at the tree that is cheap enough for every tick: each
-// file of the manifest is there, regular, not empty and nobody else's to change,
-// and no other would be linked. Files that changed after the manifest was written are read, too: `cp` onto
-// one of our links writes through it. Where the tree differs, the error is a *DamagedError; the content of all
-// files is for Verify to judge.
+// CheckPresent looks at the tree, cheaply enough for every tick: each file of the manifest exists, is regular,
+// is not empty and is nobody else's to change, and no other file would be linked. Files that changed after the
+// manifest was written are read, too: `cp` onto one of our links writes through it. If the tree differs, the
+// error is a *DamagedError; only Verify checks the content of all files.
 func (t Tree) CheckPresent(ctx context.Context) error {
 	return t.compare(ctx, "look at", (*verifier).presence)
 }
 
-// SeeWhole is CheckPresent for whoever may change the tree: files that changed and have their content all the same,
+// SeeWhole is CheckPresent for a caller that may change the tree: files that changed and still have their content,
 // as after a restored backup or a change of labels, are not read again the next time.
 func (t Tree) SeeWhole(ctx context.Context) error {
 	began, read := time.Now(), []string(nil)
@@ -44,11 +43,11 @@ func (t Tree) SeeWhole(ctx context.Context) error {
 	return nil
 }
 
-// clockStep is longer than the time in which the kernel's clock of files stands still.
+// clockStep is longer than a step of the kernel's clock for files.
 const clockStep = 20 * time.Millisecond
 
-// AgentChanged reports whether the agent's program was written, or its mode or owner changed, after the manifest was: its
-// content may be another.
+// AgentChanged reports whether the agent's program was written, or its mode or owner changed, after the manifest was
+// written: its content may differ.
 func (t Tree) AgentChanged() bool {
 	manifest, err1 := os.Lstat(filepath.Join(t.Dir, manifestName))
 	program, err2 := os.Lstat(t.Binary(agentName))
@@ -82,7 +81,7 @@ func (v *verifier) presence(sums []sum) {
 	}
 }
 
-// changedAt is when the content, mode, owner or labels of a file changed last. A program cannot set it.
+// changedAt returns when the content, mode, owner or labels of a file changed last. A program cannot set it.
 func changedAt(info os.FileInfo) time.Time {
 	at, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -10,14 +10,14 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// publish gives a finished staging tree its final name. A tree that has the
-// name changes places with it in one step, and its backup/ is in both by then,
-// so that at no instant the name stands for less than a whole version with the
-// database that belongs to it.
+// publish gives a finished staging tree its final name. If a tree has the
+// name already, the two change places in one step, and backup/ is in both by then.
+// So at no instant the name stands for less than a whole version with its own
+// database.
 //
 // Programs that have a place of their own come first: the record makes them a release.
-// Where both exist already, a cut between the two leaves programs, whole, that are not
-// those of the record, and they are damaged to whoever compares.
+// If both exist already, a cut between the two leaves whole programs that do not match
+// the record: a comparison reports them as damaged.
 func (s *Store) publish(at staging, r, sibling Release, digest string) (_ Tree, err error) {
 	final, err := s.place(r, sibling)
 	if err != nil {
@@ -59,8 +59,9 @@ func (s *Store) publish(at staging, r, sibling Release, digest string) (_ Tree, 
 	return tree, nil
 }
 
-// publishPrograms gives programs their final name, and their record the links by which
-// people find them, and compare them with the manifest. It returns what takes the name from them again.
+// publishPrograms gives programs their final name, and gives their record the links by which people
+// find the programs and compare them with the manifest. It returns a function that takes the name from
+// them again.
 func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
 	for _, name := range []string{binName, etcName} {
 		if err := durable.RelinkNoSync(filepath.Join(tree.Programs, name), filepath.Join(at.record, name)); err != nil {
@@ -82,10 +83,9 @@ func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
 	return func() error { return move(tree.Programs, at.programs) }, err
 }
 
-// place chooses the folder for a release: the one that it is in, else VERSION, or
-// VERSION_EDITION where VERSION is taken by another edition or by something that
-// is no folder. A folder whose edition cannot be read belongs to sibling if it has sibling's
-// version.
+// place chooses the folder for a release: its present one, else VERSION, or VERSION_EDITION if
+// another edition, or something that is no folder, has the name VERSION. A folder whose edition
+// cannot be read belongs to sibling if it has sibling's version.
 func (s *Store) place(r, sibling Release) (string, error) {
 	plain, qualified := folders(r)
 	free := ""
@@ -111,8 +111,8 @@ func (s *Store) place(r, sibling Release) (string, error) {
 	return free, nil
 }
 
-// mayHold reports whether programs can be put under a name of their own place: nothing
-// but a folder gives way there.
+// mayHold reports whether programs can be put under a name of their own place: only a folder there
+// can be replaced.
 func (s *Store) mayHold(name string) bool {
 	info, err := os.Lstat(filepath.Join(s.Programs, name))
 	return !s.apart() || err != nil || info.IsDir()

@@ -13,8 +13,8 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// Discard removes one release that proved to be of no use, unless a link leads
-// into it or a process runs from it. The caller must keep transactions out.
+// Discard removes one release that proved useless, unless a link leads into it or a process runs
+// from it. The caller must keep transactions out.
 func (s *Store) Discard(t Tree, linkDirs []string) error {
 	name := filepath.Base(t.Dir)
 	linked, err := s.linked(linkDirs)
@@ -47,14 +47,14 @@ func (s *Store) removeUnclaimed(name string) (claimed bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	// Held until the folder has lost its name: who waits for it then sees that.
+	// The lock is held until the folder has lost its name, so that a waiting command notices that.
 	defer folder.Close()
 	return s.remove(name)
 }
 
-// remove takes a release away, its record first: cut off in between, it is none any
-// more, and its programs are an Incomplete entry for the next Retain. They stay for it,
-// too, while a fetch is at work: it may be about to publish their record.
+// remove removes a release, its record first: after a cut in between, the programs are no release
+// any more, but an Incomplete entry for the next Retain. The programs also stay for the next
+// Retain while a fetch is at work: it may be about to publish their record.
 func (s *Store) remove(name string) (stays bool, err error) {
 	if err := durable.RemoveAll(filepath.Join(s.Dir, name)); err != nil || !s.apart() {
 		return false, err

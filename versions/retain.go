@@ -7,24 +7,23 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// Needed is what the caller knows to be needed.
+// Needed holds the releases that the caller needs.
 type Needed struct {
-	// Releases: active, previous, and what the journal names.
+	// Releases are the active one, the previous one, and the releases in the journal.
 	Releases []Release
-	// Failed is a release that failed and is to be tried again without a download:
-	// its tree stays if it came from that tarball. Empty: none.
+	// Failed is a release that failed and is to be tried again without a download: its tree stays if
+	// it came from the tarball with that SHA-256. Empty: none.
 	Failed       Release
 	FailedSHA256 string
-	// LinkDirs are the folders whose links count: the link folder, and those
-	// of systemd where an older set-up may have linked a unit.
+	// LinkDirs are the folders whose links count: the link folder, and systemd's folders if an older
+	// set-up may have linked a unit there.
 	LinkDirs []string
 }
 
-// Retain removes every version that nothing needs, and returns what became of
-// each entry: one that could not be removed is kept, and so is one that a command
-// claims. What is linked and what runs
-// is looked up here; if any of it cannot be determined, nothing is removed and the
-// error says why. The caller must hold the lock that keeps transactions out.
+// Retain removes every version that is not needed, and returns the verdict on each entry. It keeps
+// an entry that a command claims, or that cannot be removed. It looks up links and running
+// processes itself; if it cannot determine any of them, it removes nothing and returns an error.
+// The caller must hold the lock that keeps transactions out.
 func (s *Store) Retain(needed Needed) ([]Verdict, error) {
 	verdicts, err := s.Judge(needed)
 	if err != nil {

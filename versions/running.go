@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ReleaseOf says of which release a file is, by where it lies in the store, as the
-// kernel names what a process executes: the tree may be gone by then, and with it the
-// edition, where the name of its folder does not say it. A damaged tree that was fetched again
-// bears a temporary name, see staging: what runs from it is of that version yet.
+// ReleaseOf returns the release of a file, by its path in the store, as the kernel names a running
+// executable. The tree may be gone by then, and the edition with it, unless the name of its folder
+// has it. A damaged tree that was fetched again bears a temporary name, see staging: processes
+// from it still run that version.
 func (s *Store) ReleaseOf(file string) (Release, bool) {
 	name := ""
 	for _, dir := range s.places() {

@@ -12,9 +12,8 @@ import (
 	"teleport-update/versions/signature"
 )
 
-// Signature returns the signature that came with the tree's tarball, as its file is. It was
-// good when the tree was fetched, and is nil if none came. The error says that nobody can
-// tell.
+// Signature returns the signature that came with the tree's tarball, byte for byte. It was good
+// when the tree was fetched, and is nil if none came. After an error nobody knows.
 func (t Tree) Signature() ([]byte, error) {
 	data, err := regular.Read(filepath.Join(t.Dir, signatureName), signature.MaxFile, regular.NoLink|regular.Sealed)
 	if errors.Is(err, fs.ErrNotExist) {

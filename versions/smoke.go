@@ -25,15 +25,15 @@ const (
 	// has executed something itself (go.dev/issue/22315).
 	busyTries = 20
 	busyPause = 50 * time.Millisecond
-	// outputLimit is how long what a program printed may take to be read after its
-	// end. A child of it may hold the output open; and on a busy host this process
-	// may be held off for a second, which is not the version's fault.
+	// outputLimit bounds how long the reading of a program's output may take after its end. A child
+	// of the program may hold the output open; and on a busy host this process may be held off for a
+	// second, which is not the version's fault.
 	outputLimit = 10 * time.Second
 )
 
-// Smoke runs "teleport version" of this tree and returns an error unless it
-// names the version that the tree stands for. It runs in a clean environment,
-// for at most 30 seconds, and, as root, only what nobody but root can change.
+// Smoke runs "teleport version" of this tree and returns an error unless it names the tree's
+// version. It runs in a clean environment, for at most 30 seconds, and, as root, only a program
+// that nobody but root can change.
 func (t Tree) Smoke(ctx context.Context) error {
 	program := t.Binary(agentName)
 	out, err := askVersion(ctx, program)
@@ -104,7 +104,7 @@ func builtForFIPS(program string) bool {
 
 func askVersion(ctx context.Context, program string) (string, error) {
 	if err := trust.Executable(program); err != nil {
-		return "", &HostError{err} // others can write where it is
+		return "", &HostError{err} // others can write to its folder
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, smokeLimit, fmt.Errorf("no answer within %v", smokeLimit))
 	defer cancel()
@@ -118,8 +118,7 @@ func askVersion(ctx context.Context, program string) (string, error) {
 	return out, err
 }
 
-// whyNotRun leaves out the program's path, which the caller says, and adds what
-// the kernel's words may mean.
+// whyNotRun leaves out the program's path, which the caller adds, and explains the kernel's words.
 func whyNotRun(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -156,7 +155,7 @@ func runVersion(ctx context.Context, program string) (string, error) {
 	}
 }
 
-// namedVersions are those that lines as "Teleport … v15.1.1 …" name, each a word of its own.
+// namedVersions returns the versions in lines like "Teleport … v15.1.1 …", each a word of its own.
 func namedVersions(out string) (named []string) {
 	for line := range strings.Lines(out) {
 		words := strings.Fields(line)

@@ -2,12 +2,12 @@ package versions
 
 import "teleport-update/internal/space"
 
-// fewFiles is how many files a release may need, with room to spare.
+// fewFiles is the number of files that a release may need, with room to spare.
 const fewFiles = 256
 
-// CheckRoom returns a *space.Error when a release that needs so many bytes does not
-// fit; extra of them are to be free beside its record. It returns how many of them the
-// record's own file system has to have.
+// CheckRoom returns a *space.Error if a release that needs so many bytes does not fit; extra bytes
+// of need must be free beside its record. It returns the number of bytes that must be free in the
+// record's own file system.
 func (s *Store) CheckRoom(need, extra int64) (atRecord int64, err error) {
 	if s.together() {
 		return need, space.Check(s.PartialDir(), need, fewFiles)
@@ -18,8 +18,8 @@ func (s *Store) CheckRoom(need, extra int64) (atRecord int64, err error) {
 	return extra, space.Check(s.PartialDir(), extra, fewFiles)
 }
 
-// Room is where a release that needs so many bytes would go, and how many of them must be
-// free there. The error says that the extra ones, beside its record, are not.
+// Room returns the folder for a release that needs so many bytes, and how many of them must be
+// free there. It returns an error if there is no room for the extra bytes beside the record.
 func (s *Store) Room(need, extra int64) (dir string, bytes int64, err error) {
 	if s.together() {
 		return s.Dir, need, nil

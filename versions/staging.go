@@ -15,16 +15,16 @@ import (
 
 const stagingPrefix = ".staging-"
 
-// staging are the folders in which a release is built: of its record, and of its
-// programs, on the file system that each is to be on. They may be the same.
+// staging holds the folders in which a release is built: one for its record and one for its
+// programs, each on its final file system. They may be the same.
 type staging struct{ record, programs string }
 
-// stage makes the folders for a release. What an error leaves is for remove.
+// stage makes the folders for a release. After an error, remove cleans up.
 func (s *Store) stage(r Release) (staging, error) {
 	return s.stageIn(s.PartialDir(), func(dir string) (string, error) { return os.MkdirTemp(dir, stagingPrefix+r.Version+"-") })
 }
 
-// stageIn makes the folder of a record in records, and that of programs in their place.
+// stageIn makes the folder of a record in records, and the folder of its programs in their place.
 func (s *Store) stageIn(records string, mkdir func(dir string) (string, error)) (at staging, err error) {
 	if at.record, err = mkdir(records); err != nil {
 		return staging{}, space.Explain(err, records)
@@ -44,7 +44,7 @@ func (s *Store) stageIn(records string, mkdir func(dir string) (string, error)) 
 	return at, nil
 }
 
-// makePrograms makes the folder of programs, for everybody to enter. Whoever else may
+// makePrograms makes the folder of programs, which everybody may enter. Another user who could
 // make names in it, or exchange it, could have root run a program of theirs.
 func (s *Store) makePrograms() error {
 	err := trust.Path(s.Programs)
@@ -60,7 +60,7 @@ func (s *Store) makePrograms() error {
 	return nil
 }
 
-// remove takes away what is left of the folders. If it cannot, the next fetch does.
+// remove removes the remains of the folders. If it cannot, the next fetch does.
 func (at staging) remove() {
 	_ = durable.RemoveTemp(at.record)
 	if at.programs != at.record && at.programs != "" {
@@ -69,8 +69,8 @@ func (at staging) remove() {
 	}
 }
 
-// removeEmpty takes away the folder of programs where nothing is in it: a host that has
-// no version is as it was before the first one. A link is an administrator's, and stays.
+// removeEmpty removes the folder of programs if it is empty: a host without a version is as it was
+// before the first one. A link is an administrator's, and stays.
 func removeEmpty(programs string) { _ = durable.RemoveEmpty(programs) }
 
 // HasStaging reports whether there are trees and downloads that a fetch has only
@@ -87,8 +87,8 @@ func (s *Store) CleanStaging() error {
 	return errors.Join(errs...)
 }
 
-// staging are the trees that were begun and not published, and the downloads without a
-// file of InfoSuffix: they were not worth keeping, see keeper in package fetch.
+// staging returns the trees that were begun and not published, and the downloads without a file of
+// InfoSuffix: they were not worth keeping, see keeper in package fetch.
 func (s *Store) staging() []string {
 	paths := s.stagedPrograms()
 	entries, err := os.ReadDir(s.PartialDir())
@@ -109,7 +109,7 @@ func (s *Store) staging() []string {
 	return paths
 }
 
-// stagedPrograms are those that were begun in a place of their own.
+// stagedPrograms returns the unpublished trees in the programs' own place.
 func (s *Store) stagedPrograms() (paths []string) {
 	if !s.apart() {
 		return nil
@@ -123,8 +123,8 @@ func (s *Store) stagedPrograms() (paths []string) {
 	return paths
 }
 
-// RemovePrograms takes away all programs that have a place of their own, and the folder
-// if nothing else is in it. Nobody may need any of them any more.
+// RemovePrograms removes all programs that have a place of their own, and the folder if nothing
+// else is in it. The programs must not be needed any more.
 func (s *Store) RemovePrograms() error {
 	if !s.apart() {
 		return nil

@@ -8,13 +8,12 @@ import (
 
 // Store is the folder that holds the releases of one host.
 type Store struct {
-	// Dir is DATA/versions: what says that a release is here, and its database. It
-	// need not exist.
+	// Dir is DATA/versions: the records of releases, and the agent's databases. It need not exist.
 	Dir string
-	// Programs is where bin and etc of each release are, in a folder of the same name.
-	// Empty: in Dir.
+	// Programs has bin and etc of each release, in a folder of the release's name. Empty: they are in
+	// Dir.
 	Programs string
-	// ProcDir is where running processes are looked up.
+	// ProcDir is the proc file system in which running processes are looked up.
 	ProcDir string
 }
 
@@ -26,8 +25,8 @@ func NewStore(dir string) *Store {
 // apart reports whether programs have a place of their own.
 func (s *Store) apart() bool { return s.Programs != "" && s.Programs != s.Dir }
 
-// places are the folders that have a release's name in them, in the order in which
-// a release is removed: without its record it is none, so that goes first.
+// places returns the folders that hold parts of a release, in the order of its removal: without
+// its record it is no release, so that goes first.
 func (s *Store) places() []string {
 	if s.apart() {
 		return []string{s.Dir, s.Programs}
@@ -35,7 +34,7 @@ func (s *Store) places() []string {
 	return []string{s.Dir}
 }
 
-// treeIn is the tree of which a folder's name is known, and no more.
+// treeIn returns a tree with nothing but its folders.
 func (s *Store) treeIn(name string) Tree {
 	t := Tree{Dir: filepath.Join(s.Dir, name)}
 	if s.apart() {
@@ -47,6 +46,5 @@ func (s *Store) treeIn(name string) Tree {
 // PartialDir holds downloads that were not finished and trees not published.
 func (s *Store) PartialDir() string { return filepath.Join(s.Dir, partialName) }
 
-// OriginalDir holds what stood in the place of the links before the first
-// transaction.
+// OriginalDir holds the files that the links replaced in the first transaction.
 func (s *Store) OriginalDir() string { return filepath.Join(s.Dir, originalName) }

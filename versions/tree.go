@@ -16,16 +16,16 @@ type Tree struct {
 	Programs string // the folder of its bin and etc, below Store.Programs; empty: Dir
 	Release  Release
 	SHA256   string // of the tarball it came from, 64 lower-case hex digits
-	// Origin says what it is a copy of where it came from no tarball, as in
-	// "deb teleport 17.3.0"; see Adopt.
+	// Origin names the package of a copied agent that came from no tarball, as in "deb teleport
+	// 17.3.0"; see Adopt.
 	Origin string
 }
 
-// ProgramsDir is the folder of bin and etc: what is executed, linked and measured.
+// ProgramsDir is the folder of bin and etc: its files are executed, linked and measured.
 func (t Tree) ProgramsDir() string { return cmp.Or(t.Programs, t.Dir) }
 
-// UnitFile is the agent's systemd unit as the release brought it: the one for its
-// edition, where it brought several.
+// UnitFile is the agent's systemd unit from the release: the unit for its edition if the release
+// brought several.
 func (t Tree) UnitFile() string {
 	if fips := filepath.Join(t.ProgramsDir(), archive.FIPSUnit); t.Release.Edition.FIPS() {
 		if info, err := os.Lstat(fips); err == nil && info.Mode().IsRegular() {
@@ -35,8 +35,7 @@ func (t Tree) UnitFile() string {
 	return filepath.Join(t.ProgramsDir(), unitName)
 }
 
-// BackupDir is where the agent's database goes when this version is left. It
-// may not exist.
+// BackupDir holds the agent's database as this version left it. It may not exist.
 func (t Tree) BackupDir() string { return filepath.Join(t.Dir, backupName) }
 
 // Binary is the path of a program of this release.

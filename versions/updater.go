@@ -17,23 +17,23 @@ const updaterModule = "teleport-update"
 // Updater is the teleport-update that a release carries.
 type Updater struct {
 	Path string // of the program
-	// Ours says that it is this program. Teleport's own releases carry another
-	// one of the same name.
+	// Ours reports that it is this program. Teleport's own releases carry another program of the same
+	// name.
 	Ours bool
-	// Version is the one that its build was stamped with, empty if with none.
+	// Version is the version that its build was stamped with; empty if there is no stamp.
 	Version string
 }
 
-// Updater describes the updater of this release, if it has one. It is told by
-// its build information, without being run.
+// Updater describes the updater of this release, if it has one. It reads the program's build
+// information, and does not run it.
 func (t Tree) Updater() (u Updater, ok bool) { return UpdaterAt(t.Binary(updaterName)) }
 
-// UpdaterAt is Updater for a program that is anywhere.
+// UpdaterAt is Updater for a program at any path.
 func UpdaterAt(path string) (u Updater, ok bool) {
 	u.Path = path
 	info, err := buildinfo.ReadFile(u.Path)
 	if err != nil {
-		// A script, or a program in another language: whatever it is, it is not ours.
+		// A script, or a program in another language, is not ours
 		_, err := os.Lstat(u.Path)
 		return u, err == nil
 	}
@@ -42,17 +42,17 @@ func UpdaterAt(path string) (u Updater, ok bool) {
 	return u, true
 }
 
-// stampTag begins the build tag that names the version of a build. The tags are
-// what build information keeps of a command line under -trimpath, and it
-// keeps no version of its own for a module that is at 2 or beyond.
+// stampTag begins the build tag that names the version of a build. Of a command line under
+// -trimpath, build information keeps only the tags, and it has no version of its own for a module
+// at version 2 or beyond.
 const stampTag = "release_"
 
 // StampTag is the build tag that stamps a build with a version.
 func StampTag(v string) string { return stampTag + strings.ReplaceAll(v, "-", "_") }
 
-// StampedVersion is the version that a build was stamped with: that of a build
-// tag as in release_1.2.3_rc.1, where "_" stands for the "-" that no tag may hold.
-// It is empty if the build does not say.
+// StampedVersion returns the version that a build was stamped with: from a build tag as
+// release_1.2.3_rc.1, in which "_" replaces "-" because no tag may hold "-". It is empty if the
+// build has no stamp.
 func StampedVersion(info *debug.BuildInfo) string {
 	for _, s := range info.Settings {
 		if s.Key != "-tags" {
@@ -68,9 +68,9 @@ func StampedVersion(info *debug.BuildInfo) string {
 	return ""
 }
 
-// Binaries returns the names in bin/ that may be linked, sorted. A
-// teleport-update that is not this program's (Teleport's own releases carry
-// one) is left out; it is told by its build information, without being run.
+// Binaries returns the names in bin/ that may be linked, sorted. It leaves out a teleport-update
+// that is not this program's (Teleport's own releases carry one). The program's build information
+// shows that, without running it.
 func (t Tree) Binaries() ([]string, error) {
 	entries, err := os.ReadDir(t.Binary(""))
 	if err != nil {

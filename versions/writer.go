@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// writeback is how many bytes are written before the kernel is told to
-	// start putting them on the disk, so that the last sync finds little to do.
+	// writeback is how many bytes are written before the kernel has to start putting them on the
+	// disk, so that the last sync finds little to do.
 	writeback = 8 << 20
 	// openFiles bounds the files that wait for their sync.
 	openFiles = 4
@@ -29,19 +29,19 @@ const (
 // treeDirs are the folders of a release, parents first.
 var treeDirs = [...]string{".", binName, path.Dir(path.Dir(unitName)), path.Dir(unitName)}
 
-// treeWriter is the sink that builds a tree in a staging folder. Files are
-// hashed as they are written and synced behind the writer's back.
+// treeWriter is the sink that builds a tree in a staging folder. Files are hashed as they are
+// written and synced in the background.
 type treeWriter struct {
 	dir    string
 	root   *os.Root
-	ahead  int64 // bytes that may still be taken before they come
+	ahead  int64 // bytes that may still be reserved before their data comes
 	sums   []sum
 	queue  chan *os.File
 	synced chan error
 }
 
-// newTreeWriter returns a writer that takes at most ahead bytes of the disk before they
-// come: an archive may name any size.
+// newTreeWriter returns a writer that reserves at most ahead bytes of the disk before their data
+// comes: an archive may name any size.
 func newTreeWriter(dir string, ahead int64) (*treeWriter, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -65,8 +65,8 @@ func newTreeWriter(dir string, ahead int64) (*treeWriter, error) {
 	return w, nil
 }
 
-// finish waits for all files to be on stable storage and puts the folders
-// there too. It must be called exactly once, after a failure also.
+// finish waits for all files to be on stable storage and puts the folders there too. It must be
+// called exactly once, even after a failure.
 func (w *treeWriter) finish() error {
 	close(w.queue)
 	err := <-w.synced
@@ -107,8 +107,8 @@ func (w *treeWriter) Create(name string, mode fs.FileMode, size int64) (io.Write
 	out := &treeFile{w: w, f: f, name: name, mode: mode, size: size, hash: sha256.New()}
 	if size > 0 && size <= w.ahead {
 		w.ahead -= size
-		// The disk is found too small before anything is written, and the
-		// file comes out in one piece. Not every file system can do this.
+		// A disk that is too small shows before anything is written, and the file comes out in one
+		// piece. Not every file system can do this.
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			f.Close()
@@ -122,8 +122,8 @@ func (w *treeWriter) Create(name string, mode fs.FileMode, size int64) (io.Write
 	return out, nil
 }
 
-// normalise gives a file or folder its mode, whatever the umask, and its
-// owner, whatever a setgid folder says.
+// normalise gives a file or folder its mode, regardless of the umask, and its owner, regardless of
+// a setgid folder.
 func normalise(f *os.File, mode fs.FileMode) error {
 	if os.Geteuid() == 0 {
 		if err := f.Chown(0, 0); err != nil {
@@ -133,7 +133,7 @@ func normalise(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// local makes an error one of this host; a full disk becomes a *space.Error.
+// local turns an error into one of this host; a full disk becomes a *space.Error.
 func (w *treeWriter) local(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -148,13 +148,12 @@ type treeFile struct {
 	mode    fs.FileMode
 	size    int64
 	written int64
-	started int64 // bytes that the kernel was told to put on the disk
+	started int64 // bytes that the kernel had to start putting on the disk
 	hash    hash.Hash
 }
 
 func (f *treeFile) Write(p []byte) (int, error) {
-	// Each takes about as long as the other; one after the other they would
-	// be slower than zstd.
+	// Each takes about as long as the other; one after the other would be slower than zstd.
 	hashed := make(chan struct{})
 	go func() {
 		f.hash.Write(p)
@@ -167,7 +166,7 @@ func (f *treeFile) Write(p []byte) (int, error) {
 		return n, f.w.local("unpack "+f.name, err)
 	}
 	if f.written-f.started >= writeback {
-		// Only advice: where it is not supported, the sync at the end does all.
+		// Only advice: without support for it, the sync at the end does all.
 		_ = unix.SyncFileRange(int(f.f.Fd()), f.started, f.written-f.started, unix.SYNC_FILE_RANGE_WRITE)
 		f.started = f.written
 	}
@@ -188,8 +187,8 @@ func (f *treeFile) Close() error {
 	return nil
 }
 
-// seal writes what makes the tree a complete one, into the folder of its record; where it
-// comes from is last.
+// seal writes the files that make the tree a complete one, into the folder of its record; marker,
+// which holds from, comes last.
 func seal(record string, r Release, sums []sum, marker, from string) error {
 	edition := []byte(string(r.Edition) + "\n")
 	sums = append(sums, sumOf(editionName, edition))

@@ -1,9 +1,9 @@
-// Package archive reads the tarball of a release, which it trusts with nothing.
+// Package archive reads the tarball of a release, and trusts nothing in it.
 //
-// [Unpack] reads it once, as a stream, gives what a host needs to a [Sink], and
-// refuses the whole at the first rule that is broken. [Check] reads on and names
-// every [Violation]. Both run the same code over the same rules, so that what one
-// takes the other takes too.
+// [Unpack] reads the tarball once, as a stream, gives the files that a host needs to a [Sink],
+// and refuses the whole tarball at the first broken rule. [Check] reads on and names
+// every [Violation]. Both run the same code over the same rules, so that they accept
+// the same tarballs.
 //
 // # Rules
 //
@@ -44,10 +44,10 @@
 //
 // # What is unpacked
 //
-//   - regular files directly in the top folder that somebody may execute go to
-//     bin/, but for the script install;
+//   - executable regular files directly in the top folder, except the script install,
+//     go to bin/;
 //   - examples/systemd/teleport.service goes to etc/systemd/, and
-//     examples/systemd/fips/teleport.service, where it is there, to etc/systemd/teleport-fips.service.
+//     examples/systemd/fips/teleport.service, if there is one, to etc/systemd/teleport-fips.service.
 //
 // The rest (LICENSE, README, examples) is read, checked and dropped; VERSION is in the [Label].
 package archive
@@ -61,9 +61,9 @@ import (
 	"sync"
 )
 
-// Where the files of a release go, relative to its folder.
+// The paths of a release's files, relative to its folder.
 const (
-	Programs = "bin" // the folder of what may be executed
+	Programs = "bin" // the folder of executable files
 	Agent    = Programs + "/teleport"
 	Unit     = "etc/systemd/teleport.service"
 	FIPSUnit = "etc/systemd/teleport-fips.service" // of the FIPS edition
@@ -71,7 +71,7 @@ const (
 
 // Violation is one rule that an archive breaks.
 type Violation struct {
-	Rule string // its word in the list above
+	Rule string // its name in the list above
 	Text string // what is wrong, for a person
 }
 
@@ -88,28 +88,26 @@ type Sink interface {
 	Create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error)
 }
 
-// Label is what an archive says of itself. It proves nothing by itself: where the archive is
-// signed, it tells for which release.
+// Label is an archive's own description. It proves nothing by itself; if the archive is signed, it
+// says which release was signed.
 type Label struct {
 	Top     string // the top folder: teleport, or teleport-ent for the enterprise editions
-	Version string // what the file VERSION in it holds, without white space around; empty: none
+	Version string // content of the file VERSION in it, without white space around; empty: none
 }
 
-// Unpack reads a compressed archive to the end of r. The error is a *Violation, the
-// one that r returned, or one of the sink. After a *Violation, r is not read to its
-// end and what the sink got is worth nothing. Where the reading ends before r, stop is
-// called, which has to end a Read of r that waits; r is not read any more once
-// Unpack has returned.
+// Unpack reads a compressed archive to the end of r. The error is a *Violation, an error of r, or
+// an error of the sink. After a *Violation, r is not read to its end and the files that the sink
+// got are useless. If the reading ends before r, Unpack calls stop, which has to end a waiting
+// Read of r; after Unpack has returned, r is not read any more.
 func Unpack(r io.Reader, limits Limits, to Sink, stop func()) (Label, error) {
 	a := newReader(limits, to, func(v *Violation) error { return v })
 	err := a.run(r, stop)
 	return Label{Top: a.top, Version: a.version}, err
 }
 
-// Check reads a compressed archive to the end of r and returns every violation, in
-// the order of the archive; none for one that Unpack takes. After one of the stream
-// or of the number of entries, nothing can be said of the entries that follow. The
-// error is the one that r returned.
+// Check reads a compressed archive to the end of r and returns every violation, in the order of
+// the archive; none for an archive that Unpack accepts. After a violation of a stream rule or of
+// Limits.Entries it cannot judge later entries. The error is an error of r.
 func Check(r io.Reader, limits Limits) (found []*Violation, err error) {
 	report := func(v *Violation) error {
 		found = append(found, v)
@@ -120,7 +118,7 @@ func Check(r io.Reader, limits Limits) (found []*Violation, err error) {
 	if v, last := errors.AsType[*Violation](err); last {
 		found, err = append(found, v), nil
 	}
-	// What was not read counts for this one.
+	// The bytes that were not read count for this rule.
 	named := func(v *Violation) bool { return v.Rule == "tarball" }
 	if err == nil && !slices.ContainsFunc(found, named) {
 		if _, err = io.CopyN(io.Discard, in, limits.Download+1-in.bytes); err == nil {

@@ -11,8 +11,8 @@ import (
 	"teleport-update/internal/space"
 )
 
-// expander decompresses a tarball, gzip or zstd by its first bytes, within the
-// limits. It ends with a violation if anything follows.
+// expander decompresses a tarball within the limits. The first bytes say whether it is gzip or
+// zstd. It ends with a violation if anything follows.
 type expander struct {
 	limits Limits
 	in     source
@@ -22,7 +22,7 @@ type expander struct {
 	out   int64
 }
 
-// readError is what the compressed stream returned, and no decompressor made of it.
+// readError is an error of the compressed stream, not of a decompressor.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return e.err.Error() }
@@ -68,7 +68,7 @@ func (e *expander) read(p []byte) (int, error) {
 func (e *expander) open() error {
 	// The decompressors are a sixth faster with a reader they know.
 	e.buf = bufio.NewReaderSize(&e.in, 64<<10)
-	magic, _ := e.buf.Peek(4) // what ends a short one is in e.in.err
+	magic, _ := e.buf.Peek(4) // the error of a short stream is in e.in.err
 	var err error
 	switch {
 	case len(magic) >= 2 && magic[0] == 0x1f && magic[1] == 0x8b:
@@ -96,8 +96,8 @@ func tooLong(limits Limits) *Violation {
 	return violation("tarball", "the tarball is larger than %s", space.Format(limits.Download))
 }
 
-// source is the compressed stream. It counts what was taken of it, and takes whole
-// buffers, so that the count does not depend on the pieces in which the bytes come.
+// source is the compressed stream. It counts the bytes read from it, and fills whole buffers, so
+// that the count does not depend on the pieces in which the bytes come.
 type source struct {
 	r     io.Reader
 	bytes int64

@@ -6,14 +6,14 @@ const (
 	MaxZstdWindow = 8 << 20
 	// MaxNameLength is the longest name taken in an archive, in bytes.
 	MaxNameLength = 256
-	// MaxDepth is how many names a path in an archive may have.
+	// MaxDepth is the largest number of names in a path of an archive.
 	MaxDepth = 16
 	// MaxUnit is the largest unit file taken, in bytes; real ones are under 1 KiB.
 	MaxUnit = 256 << 10
 )
 
-// Limits bound what one release may cost, whoever made it. They are checked
-// while the stream goes by, so a bomb is stopped early.
+// Limits bound the cost of one release. They are checked while the stream is read, so that a bomb
+// is stopped early.
 type Limits struct {
 	Download int64 // bytes of the tarball
 	Entries  int   // entries of the archive

@@ -18,7 +18,7 @@ type pipe struct {
 	free, full chan []byte
 	stopped    chan struct{}
 	stop       func()
-	err        error // why full was closed
+	err        error // the reason why full was closed
 
 	current, rest []byte // the reader's
 }
@@ -37,8 +37,8 @@ func newPipe(buffers, size int) *pipe {
 	return p
 }
 
-// fill reads r to its end into the pipe. The reader of the pipe gets the bytes, then
-// what ended them.
+// fill reads r to its end into the pipe. The reader of the pipe gets the bytes, then the error
+// that ended them.
 func (p *pipe) fill(r io.Reader) {
 	p.err = p.copy(r)
 	close(p.full)

@@ -14,8 +14,8 @@ const maxPadding = 1 << 20
 type reader struct {
 	limits Limits
 	to     Sink
-	// report is called for each violation after which reading can go on. An error that it
-	// returns ends the reading.
+	// report is called for each violation after which reading can continue. If it returns an error,
+	// reading ends.
 	report func(*Violation) error
 
 	entries int
@@ -31,7 +31,7 @@ func newReader(limits Limits, to Sink, report func(*Violation) error) *reader {
 	return &reader{limits: limits, to: to, report: report, seen: make(map[string]entryKind), buf: make([]byte, 256<<10)}
 }
 
-// read reads a whole tar archive and gives what a host needs to the sink.
+// read reads a whole tar archive and gives the files that a host needs to the sink.
 func (a *reader) read(r io.Reader) error {
 	in := &zeroTail{r: r}
 	tr := tar.NewReader(in)
@@ -65,8 +65,8 @@ func (a *reader) read(r io.Reader) error {
 	return a.complete()
 }
 
-// whyNot explains what archive/tar says in few words. What comes from beneath
-// it explains itself.
+// whyNot explains an error of archive/tar in few words. Errors of the underlying reader explain
+// themselves.
 func whyNot(err error) error {
 	switch err {
 	case tar.ErrHeader, tar.ErrFieldTooLong:
@@ -77,8 +77,8 @@ func whyNot(err error) error {
 	return err
 }
 
-// entry takes one entry: it is noted for those that follow, and a file that a host
-// needs and that breaks no rule goes to the sink.
+// entry takes one entry. It notes the entry for later ones; a file that a host needs and that
+// breaks no rule goes to the sink.
 func (a *reader) entry(e entry, content io.Reader) error {
 	sound := true
 	for _, r := range a.rules(e) {
@@ -111,7 +111,7 @@ func (a *reader) entry(e entry, content io.Reader) error {
 	return f.Close()
 }
 
-// maxVersion is how much of the file VERSION is read, in bytes.
+// maxVersion bounds how much of the file VERSION is read, in bytes.
 const maxVersion = 256
 
 func (a *reader) readVersion(content io.Reader) error {
@@ -120,8 +120,7 @@ func (a *reader) readVersion(content io.Reader) error {
 	return whyNot(err)
 }
 
-// padding reads what follows the archive, which must be zeros, to the end of the
-// stream.
+// padding reads the rest of the stream after the archive, which must be zeros.
 func (a *reader) padding(in *zeroTail) error {
 	for padding := 0; ; {
 		n, err := in.Read(a.buf)
@@ -154,7 +153,7 @@ func (a *reader) complete() error {
 	return nil
 }
 
-// zeroTail counts the zero bytes that end what was read so far.
+// zeroTail counts the zero bytes at the end of the bytes read so far.
 type zeroTail struct {
 	r     io.Reader
 	zeros int64

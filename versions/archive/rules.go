@@ -10,15 +10,15 @@ import (
 	"unicode"
 )
 
-// rule is one that each entry has to keep, as it is for one entry.
+// rule is a rule for entries, applied to one entry.
 type rule struct {
 	name   string
 	broken bool
-	text   string // in what way the entry breaks it
+	text   string // how the entry breaks it
 }
 
-// rules are those for an entry, after those that a has seen; each counts whatever
-// the others say.
+// rules returns the rules for an entry, given the entries that a has seen; each rule counts by
+// itself.
 func (a *reader) rules(e entry) []rule {
 	before := a.seen[e.path]
 	unit := e.rel == unitInside || e.rel == fipsInside
@@ -26,8 +26,7 @@ func (a *reader) rules(e entry) []rule {
 	return []rule{
 		{"sparse", e.sparse(), fmt.Sprintf("entry %.80q is a sparse file", e.Name)},
 		{"kind", e.kind == other, fmt.Sprintf("entry %.80q is neither a file nor a folder but %s", e.Name, e.typeName())},
-		// The raw bits, not those of FileInfo: they are what a careless
-		// extractor would apply.
+		// The raw bits, not the bits of FileInfo: a careless extractor would apply these.
 		{"mode", e.kind == file && e.Mode&0o7000 != 0,
 			fmt.Sprintf("entry %.80q has mode %#o: no setuid, setgid or sticky files", e.Name, e.Mode)},
 		{"name-length", len(e.Name) > MaxNameLength, fmt.Sprintf("entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)},
@@ -52,8 +51,8 @@ func (a *reader) rules(e entry) []rule {
 // tops are the names that the top folder may have.
 var tops = map[string]bool{"teleport": true, "teleport-ent": true}
 
-// Where the units lie in the top folder: the agent's, and that of the FIPS edition, which
-// starts it with --fips.
+// The paths of the units in the top folder: the agent's unit, and the unit of the FIPS edition,
+// which starts the agent with --fips.
 const (
 	unitInside = "examples/systemd/teleport.service"
 	fipsInside = "examples/systemd/fips/teleport.service"
@@ -80,8 +79,8 @@ var otherKinds = map[byte]string{
 type entry struct {
 	*tar.Header
 	kind entryKind
-	// path is the name without the slash that ends a folder's, top its first name
-	// and rel what follows. They are empty if the name is not clean.
+	// path is the name without a folder's final slash, top its first name
+	// and rel the rest. They are empty if the name is not clean.
 	path, top, rel string
 }
 
@@ -120,7 +119,7 @@ func (e entry) typeName() string {
 	return cmp.Or(otherKinds[e.Typeflag], fmt.Sprintf("of type %q", e.Typeflag))
 }
 
-// destination says where an entry goes, if a host needs it.
+// destination returns the path and mode of an entry's file in the release, if a host needs it.
 func (e entry) destination() (name string, mode fs.FileMode, ok bool) {
 	switch {
 	case e.kind == folder || !tops[e.top] || e.rel == "":
@@ -135,7 +134,7 @@ func (e entry) destination() (name string, mode fs.FileMode, ok bool) {
 	return Programs + "/" + e.rel, 0o755, true
 }
 
-// remember notes an entry for those that follow.
+// remember notes an entry for later ones.
 func (a *reader) remember(e entry) {
 	if e.path == "" {
 		return

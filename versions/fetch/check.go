@@ -13,12 +13,11 @@ import (
 	"teleport-update/versions/signature"
 )
 
-// CheckArchive names everything for which hosts would refuse the tarball at path:
-// each rule of package archive that it breaks, and, as the rule "checksum", a
-// checksum file beside it that is not its own. One without a checksum file is taken,
-// for find servers make that themselves. With keys, the rule "signature" is broken by one whose
-// signature is missing, or by none of them. The error says that the tarball could not be
-// read; the violations are those that were found by then.
+// CheckArchive names every reason for which hosts would refuse the tarball at path: each broken
+// rule of package archive, and, as the rule "checksum", a checksum file beside the tarball that
+// does not match it. A missing checksum file breaks no rule: find servers make it themselves. With
+// keys, the tarball breaks the rule "signature" if its signature is missing or none of the keys
+// made it. After an error, the tarball could not be read; the violations are those found before.
 func CheckArchive(path string, limits archive.Limits, keys ...signature.Key) ([]*archive.Violation, error) {
 	// It is opened as hosts open it. A file is not waited for.
 	ctx := context.Background()
@@ -31,7 +30,7 @@ func CheckArchive(path string, limits archive.Limits, keys ...signature.Key) ([]
 	sum := sha256.New()
 	found, err := archive.Check(io.TeeReader(p.body, sum), limits)
 	if err == nil {
-		_, err = io.Copy(sum, p.body) // what the check had no need of
+		_, err = io.Copy(sum, p.body) // the bytes that the check did not need
 	}
 	if err != nil {
 		return found, fmt.Errorf("check the tarball: %w", err)
@@ -50,7 +49,7 @@ func CheckArchive(path string, limits archive.Limits, keys ...signature.Key) ([]
 	return found, err
 }
 
-// checkSigned says what is wrong with the signature beside a tarball that has this digest.
+// checkSigned says what is wrong with the signature beside a tarball with this digest.
 func checkSigned(ctx context.Context, m mirror, digest string, keys []signature.Key) (wrong string, err error) {
 	file, more, err := m.sibling(signature.Suffix).read(ctx, signature.MaxFile)
 	switch {
@@ -67,8 +66,8 @@ func checkSigned(ctx context.Context, m mirror, digest string, keys []signature.
 	return "", nil
 }
 
-// checkAnnounced says what is wrong with the checksum file beside a tarball that has this
-// digest; empty if nothing is, or no such file is there.
+// checkAnnounced says what is wrong with the checksum file beside a tarball with this digest;
+// empty if nothing is wrong, or there is no such file.
 func checkAnnounced(ctx context.Context, m mirror, got string) (wrong string, err error) {
 	want, err := m.checksum(ctx)
 	if errors.Is(err, ErrNotFound) {

@@ -10,15 +10,15 @@ import (
 
 const checksumSuffix = ".sha256"
 
-// maxChecksum is how much of a checksum file is read, in bytes.
+// maxChecksum is the largest part of a checksum file that is read, in bytes.
 const maxChecksum = 4 << 10
 
-// ChecksumError says that a tarball is not the one that was announced: damaged
-// on the way or at the server, or exchanged.
+// ChecksumError means that a tarball does not match its announced checksum: it was damaged on the
+// way or at the server, or exchanged.
 type ChecksumError struct {
 	URL  string // as it may be logged
 	Want string // the announced SHA-256, 64 lower-case hex digits
-	Got  string // that of what came
+	Got  string // the SHA-256 of the received bytes
 }
 
 func (e *ChecksumError) Error() string {
@@ -26,11 +26,10 @@ func (e *ChecksumError) Error() string {
 		e.URL, e.Want, e.Got)
 }
 
-// parseChecksum reads the checksum file of a tarball: 64 hex digits in either case, then the
-// end or anything that is not one more letter or digit (a SHA-512, say). Of a list, as sha256sum writes
-// it for several files, the line with the tarball's name counts, and the first one if none has it: mirrors
-// have tarballs under other names. sha256sum begins a line with a backslash if it had to escape the name in it, as
-// with a path of Windows.
+// parseChecksum reads the checksum file of a tarball: 64 hex digits in either case, then the end or any character
+// except a letter or digit (a SHA-512 has more digits). In a list, as sha256sum writes it for several files, the
+// line with the tarball's name counts, and the first one if no line has it: mirrors have tarballs under other
+// names. sha256sum begins a line with a backslash if it had to escape the name in it, as with a path of Windows.
 func parseChecksum(data []byte, tarball string) (string, error) {
 	text := string(data)
 	if digest, listed := inList(text, tarball); listed {
@@ -70,11 +69,11 @@ func inList(text, name string) (digest string, ok bool) {
 	return "", false
 }
 
-// escaped begins a line of sha256sum's in which backslashes and line ends of the name are escaped.
+// escaped begins a line of sha256sum in which backslashes and line ends of the name are escaped.
 const escaped = `\`
 
-// cutMark takes away what programs write before a name: spaces or a tab, and an asterisk for a binary file. It is empty if
-// no name follows.
+// cutMark removes the characters that programs write before a name: spaces or a tab, and an asterisk for a binary file. It
+// returns "" if no name follows.
 func cutMark(rest string) string {
 	file := strings.TrimLeft(rest, " \t")
 	if file == rest {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// checksumForm is what other programs and servers give for a checksum.
+// checksumForm is a form of checksum files that other programs and servers write.
 type checksumForm struct{ begins, says string }
 
 const (
@@ -50,8 +50,8 @@ var checksumForms = []checksumForm{
 	{"\r", "there is an empty line before it"},
 }
 
-// describeChecksum says in a few words what a file is that does not begin with a digest, and
-// what to do; it begins with ": ", and is empty if nobody can tell.
+// describeChecksum describes in a few words a file that does not begin with a digest, and says how
+// to correct it; it begins with ": ", and is empty for an unknown form.
 func describeChecksum(text string) string {
 	start := strings.TrimSpace(text)
 	switch {
@@ -83,10 +83,10 @@ func describeChecksum(text string) string {
 	return ""
 }
 
-// lengths are how many hex digits other digests have.
+// lengths are the numbers of hex digits of other digests.
 var lengths = map[int]string{32: "an MD5", 40: "a SHA-1", 56: "a SHA-224", 96: "a SHA-384", 128: "a SHA-512"}
 
-// hexDigits is with how many hex digits, of either case, a text begins.
+// hexDigits returns how many hex digits, of either case, a text begins with.
 func hexDigits(text string) int {
 	rest := strings.TrimLeft(text, "0123456789abcdefABCDEF")
 	return len(text) - len(rest)

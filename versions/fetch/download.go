@@ -11,15 +11,14 @@ import (
 	"teleport-update/internal/webclient"
 )
 
-// progressMade is how many new bytes make an attempt one that brought
-// something, so that a server cannot keep us for ever with a byte at a time.
+// progressMade is how many new bytes count as progress of an attempt, so that a server cannot keep
+// us for ever with a byte at a time.
 const progressMade = 64 << 10
 
-// download is the tarball as one stream that hides lost connections. A
-// connection that breaks or stalls is opened again where it ended; a server
-// that cannot do that sends all of it again, and what is here already is read
-// over; a mirror that is used up gives way to the next with the same checksum.
-// Whether the pieces fit is proven by the checksum in the end.
+// download is the tarball as one stream that hides lost connections. A connection that breaks or
+// stalls is opened again where it ended; a server that cannot do that sends the whole tarball
+// again, and the bytes received before are skipped; a mirror that failed for good is replaced by
+// the next one with the same checksum. In the end the checksum proves that the pieces fit.
 type download struct {
 	f       *Fetcher
 	ctx     context.Context
@@ -27,18 +26,18 @@ type download struct {
 	proof   Proof
 	digest  string
 	expect  string   // the checksum that the caller insists on; may be empty
-	mirrors []mirror // the current one first, then those not tried yet
+	mirrors []mirror // the current one first, then the untried ones
 	failed  *failures
 	keep    *keeper
 
 	part     *part
 	pace     pace  // of the part
-	pending  error // what ended the part, after its last bytes
+	pending  error // the error that ended the part, returned after its last bytes
 	valid    validator
 	offset   int64 // bytes handed out
 	total    int64 // -1: not known
-	furthest int64 // the offset that counts as reached
-	tries    int   // attempts in a row that brought nothing new
+	furthest int64 // the highest offset that counts as progress
+	tries    int   // attempts in a row without progress
 	stitched bool  // the stream is of more than one piece
 }
 
@@ -59,7 +58,7 @@ func (f *Fetcher) begin(ctx context.Context, mirrors []mirror, expect string, fa
 	return nil, failed
 }
 
-// announce learns of the current mirror which tarball it has, and whether that is allowed.
+// announce asks the current mirror which tarball it has, and the verifier whether that is allowed.
 func (d *download) announce(ctx context.Context) (err error) {
 	m := d.mirrors[0]
 	if d.digest, err = d.f.announced(ctx, m, d.expect); err != nil {
@@ -73,7 +72,7 @@ func (d *download) announce(ctx context.Context) (err error) {
 func (d *download) Read(p []byte) (int, error) {
 	if n, err := d.keep.replay(p); n > 0 || err != nil {
 		d.stitched = true
-		return n, d.advance(n, err) // nobody is told: rate and time left are of what is new
+		return n, d.advance(n, err) // Progress is not called: rate and time left are about new bytes
 	}
 	for {
 		if err := d.ctx.Err(); err != nil {
@@ -104,8 +103,8 @@ func (d *download) Read(p []byte) (int, error) {
 	}
 }
 
-// received keeps what came over the network, counts it and tells of it. A mirror that is
-// too slow goes to the end of the list.
+// received keeps bytes from the network, counts them and reports progress. A mirror that is too
+// slow goes to the end of the list.
 func (d *download) received(p []byte) error {
 	d.keep.write(p)
 	err := d.advance(len(p), nil)
@@ -119,8 +118,8 @@ func (d *download) received(p []byte) error {
 	return nil
 }
 
-// ended says what the end of a part means: io.EOF if it was the last one, nothing if the
-// download goes on with another, or why it cannot.
+// ended decides what the end of a part means: io.EOF if it was the last part, nil if the download
+// continues with another one, or the error that prevents that.
 func (d *download) ended(err error) error {
 	d.close()
 	if err == io.EOF && (d.total < 0 || d.offset == d.total) {
@@ -154,8 +153,7 @@ func (d *download) close() {
 	}
 }
 
-// connect opens the tarball at the current offset, on whatever mirror still
-// has it.
+// connect opens the tarball at the current offset, on the current mirror or a later one.
 func (d *download) connect() error {
 	for {
 		m := d.mirrors[0]
@@ -172,8 +170,7 @@ func (d *download) connect() error {
 	}
 }
 
-// take checks that a part continues the stream, and reads over what is here
-// already.
+// take checks that a part continues the stream, and skips the bytes that were received before.
 func (d *download) take(p *part) (err error) {
 	defer func() {
 		if err != nil {
@@ -207,8 +204,8 @@ func (d *download) take(p *part) (err error) {
 	return nil
 }
 
-// retry decides what follows a failed attempt. It returns nil when the stream
-// can be continued, after a pause or with another mirror.
+// retry decides what follows a failed attempt. It returns nil if the stream can be continued,
+// after a pause or with another mirror.
 func (d *download) retry(err error) error {
 	if d.ctx.Err() != nil {
 		return context.Cause(d.ctx)
@@ -224,14 +221,14 @@ func (d *download) retry(err error) error {
 		d.f.Log.Warn("the download was interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
 		return d.f.pause(d.ctx, d.tries, err)
 	}
-	// It is left for good.
+	// The mirror is not tried again.
 	d.failed.add(d.mirrors[0].name, err)
 	d.mirrors = d.mirrors[1:]
 	return d.turnTo(err)
 }
 
-// turnTo goes on with the first mirror of those left that has the same tarball. err is
-// why the one before is left.
+// turnTo continues with the next mirror that announces a checksum; another checksum than before is
+// a restartError. err is the reason why the previous mirror is left.
 func (d *download) turnTo(err error) error {
 	for ; ; d.mirrors = d.mirrors[1:] {
 		if len(d.mirrors) == 0 {

@@ -12,14 +12,13 @@ import (
 // ErrNotFound says that a source does not have the release.
 var ErrNotFound = errors.New("release not found")
 
-// errChanged says that what is behind a URL is no longer what it was.
+// errChanged means that the content behind a URL changed.
 var errChanged = errors.New("the tarball changed at the server while it was downloaded")
 
-// errStopped ends a download whose reader needs no more. It is never the cause of a
-// failure.
+// errStopped ends a download whose reader needs no more. It never causes a failure.
 var errStopped = errors.New("nothing more is needed")
 
-// unusableError is an answer with which nothing can be done: not worth another try.
+// unusableError is a useless answer: not worth another try.
 type unusableError struct{ text string }
 
 func (e *unusableError) Error() string { return e.text }
@@ -37,17 +36,17 @@ func permanent(err error) bool {
 	return useless || permanentOfWeb(err) || errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrPermission)
 }
 
-// restartError says that the stream cannot go on and must begin again from its
-// first byte, with the download's current mirror.
+// restartError means that the stream cannot continue and must begin again from its first byte,
+// with the download's current mirror.
 type restartError struct{ err error }
 
 func (e *restartError) Error() string { return e.err.Error() }
 func (e *restartError) Unwrap() error { return e.err }
 
-// local marks an error of this host, where another mirror would not help.
+// local marks an error of this host: another mirror would not help.
 func local(err error) error { return &versions.HostError{Err: err} }
 
-// failures is why each mirror failed.
+// failures collects the reasons why mirrors failed.
 type failures struct {
 	release versions.Release
 	reasons []string
@@ -74,7 +73,7 @@ func (f *failures) Error() string {
 	return fmt.Sprintf("fetch version %s: %s%s", f.release, strings.Join(f.reasons, "; "), hint)
 }
 
-// NoMirror reports whether an error is that no source gave the release.
+// NoMirror reports whether an error means that no source gave the release.
 func NoMirror(err error) bool {
 	_, is := errors.AsType[*failures](err)
 	return is

@@ -7,17 +7,17 @@ import (
 	"teleport-update/internal/space"
 )
 
-// Estimate is what a fetch would take, as far as servers say it beforehand.
+// Estimate is the cost of a fetch, as far as servers say it beforehand.
 type Estimate struct {
 	From     string // the first mirror that has the release, as it may be logged
 	Download int64  // bytes of the tarball; -1 when the server does not say
-	At       string // the folder that it goes to
-	Need     int64  // bytes that must be free there; Request.Extra with them, where that goes to the same file system
-	Free     int64  // bytes that are
+	At       string // the folder of the new version
+	Need     int64  // bytes that must be free there, with Request.Extra if those go to the same file system
+	Free     int64  // bytes that are free there
 }
 
-// Estimate asks the mirrors for a release without fetching it. Nothing is
-// written. The error is that of the last mirror, when none has the release.
+// Estimate asks the mirrors for a release without fetching it. It writes nothing. If no mirror has
+// the release, it returns the error of the last one.
 func (f *Fetcher) Estimate(ctx context.Context, req Request) (Estimate, error) {
 	e := Estimate{Download: -1}
 	mirrors, err := f.mirrorsOf(req.Release, req.Sources)

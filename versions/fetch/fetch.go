@@ -10,16 +10,16 @@ import (
 
 // Fetch returns the release as a complete tree, on stable storage.
 //
-// A tree that is here already is compared with its manifest. An intact one is
-// returned as it is, without asking any server: a release that was published
-// again under the same version is only noticed when Replace asks for it. A damaged one is
-// replaced as if Replace had been set. A process that runs from the tree that
-// was replaced goes on, but its executable is then a deleted file.
+// A present tree is compared with its manifest. An intact tree is
+// returned as it is, without asking any server: only with Replace a release that was published
+// again under the same version is noticed. A damaged tree is
+// replaced as if Replace had been set. A process that runs from the
+// replaced tree goes on, but its executable is then a deleted file.
 //
-// Mirrors are tried in order. One error names each that failed and why; it
-// matches ErrNotFound, *ChecksumError and so on where one of them did.
-// *space.Error, and any other trouble of this host, ends the attempt at once.
-// Whatever fails, nothing is left behind but a kept download.
+// Mirrors are tried in order. One error names each mirror that failed and the reason; it
+// matches ErrNotFound, *ChecksumError and so on if one of them failed so.
+// *space.Error, and any other error of this host, ends the attempt at once.
+// After any failure, nothing is left behind but a kept download.
 func (f *Fetcher) Fetch(ctx context.Context, req Request) (versions.Tree, error) {
 	if err := req.Release.Check(); err != nil {
 		return versions.Tree{}, fmt.Errorf("fetch: %w", err)
@@ -37,9 +37,8 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (versions.Tree, error)
 	return fromMirrors(ctx, f, "fetch", req, mirrors, func(d *download) (versions.Tree, error) { return f.receive(ctx, d, req) })
 }
 
-// fromMirrors lets take have one download after the other, until it makes
-// something of one. A mirror is left for the next one when it fails, but is asked
-// once more where pieces of two downloads did not fit.
+// fromMirrors gives take one download after the other, until it succeeds with one. A mirror that
+// fails is left for the next one, but is asked once more if pieces of two downloads did not fit.
 func fromMirrors[T any](
 	ctx context.Context, f *Fetcher, verb string, req Request, mirrors []mirror, take func(*download) (T, error),
 ) (T, error) {
@@ -77,9 +76,9 @@ func fromMirrors[T any](
 	return none, failed
 }
 
-// Checksum returns the SHA-256 that the sources announce for a release's
-// tarball: the first to answer, as 64 hex digits in lower case. Each is asked
-// once, for this is a look in passing and not worth waiting for.
+// Checksum returns the SHA-256 that the sources announce for a release's tarball: the first
+// answer, as 64 hex digits in lower case. Each source is asked once: this look is not worth
+// waiting for.
 func (f *Fetcher) Checksum(ctx context.Context, r versions.Release, sources []*Template) (string, error) {
 	if err := r.Check(); err != nil {
 		return "", fmt.Errorf("read the checksum: %w", err)

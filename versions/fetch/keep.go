@@ -79,7 +79,7 @@ func (k *keeper) infoPath() string {
 	return strings.TrimSuffix(k.path, versions.PartSuffix) + versions.InfoSuffix
 }
 
-// replay reads what an earlier run kept; 0 and nil when all of it was read.
+// replay reads bytes that an earlier run kept; 0 and nil when all of them were read.
 func (k *keeper) replay(p []byte) (int, error) {
 	if k == nil || k.f == nil || k.have == 0 {
 		return 0, nil
@@ -92,7 +92,7 @@ func (k *keeper) replay(p []byte) (int, error) {
 	return n, err
 }
 
-// write keeps what was received.
+// write keeps received bytes.
 func (k *keeper) write(p []byte) {
 	if k == nil || k.f == nil {
 		return
@@ -119,7 +119,7 @@ func (k *keeper) write(p []byte) {
 	}
 }
 
-// describe keeps where the bytes come from.
+// describe notes the source of the bytes.
 func (k *keeper) describe(at place, v validator, total int64) {
 	if k == nil {
 		return
@@ -134,7 +134,7 @@ func (k *keeper) describe(at place, v validator, total int64) {
 	}
 }
 
-// known returns what an earlier run knew of the tarball at a mirror.
+// known returns the validator and the length from an earlier run if it used the same place.
 func (k *keeper) known(at place) (v validator, total int64) {
 	if k.have > 0 && k.info.Source == sourceID(at) {
 		return k.info.validator, k.info.Total
@@ -153,7 +153,7 @@ func (k *keeper) save() {
 	}
 }
 
-// end leaves what was kept to the next run.
+// end leaves the kept bytes to the next run.
 func (k *keeper) end() {
 	if k.size == 0 {
 		k.drop()
@@ -163,7 +163,7 @@ func (k *keeper) end() {
 	}
 }
 
-// drop keeps nothing, now or later.
+// drop removes the kept bytes; nothing is kept any more.
 func (k *keeper) drop() {
 	if k.f != nil {
 		k.f.Close()

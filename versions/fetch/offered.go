@@ -10,11 +10,10 @@ import (
 	"teleport-update/versions"
 )
 
-// ParseOffered parses a template that a server offers, whose author is not root: what
-// ParseTemplate takes, and of it only ASCII text, values and if. A function or a variable
-// could make a gigabyte of a few bytes (printf "%999999d"). The URL leads to a web server,
-// and has no user info and no query, which a command that is shown would not have. Who calls it
-// bounds the length.
+// ParseOffered parses a template from a server, whose author is not root: it accepts only ASCII
+// text, values and if. A function or a variable could make a gigabyte of a few bytes (printf
+// "%999999d"). The URL leads to a web server, and has no user info and no query, which are left
+// out when a command is shown. The caller bounds the length.
 func ParseOffered(text string) (*Template, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return nil, errors.New("the template has characters that are not printable ASCII")
@@ -45,7 +44,7 @@ func ParseOffered(text string) (*Template, error) {
 	return t, nil
 }
 
-// plainNodes reports whether a template is text, values such as .Version, and if of a value.
+// plainNodes reports whether a template consists of text, values such as .Version, and if of a value.
 func plainNodes(list *parse.ListNode) bool {
 	if list == nil {
 		return true

@@ -9,14 +9,14 @@ import (
 	"teleport-update/internal/space"
 )
 
-// pace measures how fast a part of the tarball comes, counting only the time that
-// somebody waits for its bytes.
+// pace measures how fast a part of the tarball comes, counting only the time that a reader waits
+// for its bytes.
 type pace struct {
 	waited time.Duration
 	bytes  int64
 }
 
-// read reads, and counts what came.
+// read reads, and counts the bytes.
 func (p *pace) read(body io.Reader, b []byte) (int, error) {
 	begun := time.Now()
 	n, err := body.Read(b)
@@ -25,7 +25,7 @@ func (p *pace) read(body io.Reader, b []byte) (int, error) {
 	return n, err
 }
 
-// rest is how long missing bytes would take at that pace.
+// rest returns how long missing bytes would take at that pace.
 func (p *pace) rest(missing int64) time.Duration {
 	if p.bytes == 0 || p.waited <= 0 {
 		return 0
@@ -33,10 +33,9 @@ func (p *pace) rest(missing int64) time.Duration {
 	return time.Duration(float64(missing) / float64(p.bytes) * float64(p.waited))
 }
 
-// tooSlow returns an error where the current mirror would take longer for the rest
-// than Patience allows and another may be faster. It was watched for as long as a
-// server may stall. The only one, and the slow ones among themselves, are given all the
-// time they need: slow is better than never.
+// tooSlow returns an error if the current mirror would take longer for the rest than Patience
+// allows and another may be faster. It judges a mirror only after StallWindow. The only mirror,
+// and the last of several slow ones, get all the time they need: slow is better than never.
 func (d *download) tooSlow() error {
 	p := d.f.Patience
 	if d.total < 0 || d.mirrors[0].slow || d.pace.waited < p.StallWindow || !d.others() {
@@ -50,14 +49,12 @@ func (d *download) tooSlow() error {
 		space.Format(d.pace.bytes), d.pace.waited.Round(time.Second), rest.Round(time.Minute))
 }
 
-// others reports whether there is a mirror after the current one that is not known to
-// be slow.
+// others reports whether there is a mirror after the current one that is not known to be slow.
 func (d *download) others() bool {
 	return slices.ContainsFunc(d.mirrors[1:], func(m mirror) bool { return !m.slow })
 }
 
-// putLast leaves a slow mirror for the next one. It has its turn again after the
-// others.
+// putLast leaves a slow mirror for the next one, and moves it to the end of the list.
 func (d *download) putLast(err error) error {
 	slow := d.mirrors[0]
 	slow.slow = true

@@ -15,8 +15,8 @@ type place struct {
 
 func placeAt(u *url.URL) place { return place{url: u, name: webclient.Redact(u.String())} }
 
-// validator identifies one state of what is behind a URL, as far as the server
-// says it (RFC 9110, section 8.8).
+// validator identifies one state of the content behind a URL, as far as the server says it (RFC
+// 9110, section 8.8).
 type validator struct {
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"`
@@ -35,9 +35,8 @@ func (v validator) contradicts(w validator) bool {
 type part struct {
 	body   io.ReadCloser
 	offset int64 // of the first byte
-	total  int64 // bytes of the whole tarball; -1 when not said
+	total  int64 // bytes of the whole tarball; -1 if unknown
 	valid  validator
-	// local says that the tarball is on this host, so that a kept copy would be a
-	// second one.
+	// local reports that the tarball is on this host, so that a kept copy would be a second one.
 	local bool
 }

@@ -9,21 +9,19 @@ import (
 	"teleport-update/internal/space"
 )
 
-// Progress is told how a download goes. Its methods are called in this order
-// and never at the same time.
+// Progress shows how a download goes. Its methods are called in this order and never at the same
+// time.
 type Progress interface {
-	// Start begins a download; what names it.
+	// Start begins a download with the name what.
 	Start(what string)
-	// Update says how many bytes of the tarball are here, and how many it has
-	// (-1 when nobody knows): from the first bytes on that were not kept by an
-	// earlier run. It is called often and must be quick.
+	// Update gets the number of bytes that are here, and the tarball's length (-1 if unknown). It is
+	// first called for bytes that an earlier run did not keep. It is called often and must be quick.
 	Update(done, total int64)
-	// End ends the download, whether it succeeded or not.
+	// End ends the download after success or failure.
 	End()
 }
 
-// rate measures bytes per second over the last seconds. What was there when it began does
-// not count.
+// rate measures bytes per second over the last seconds. Bytes from before its start do not count.
 type rate struct {
 	lastTime  time.Time
 	lastBytes int64
@@ -43,13 +41,13 @@ func (r *rate) update(now time.Time, done int64) {
 	if r.smooth == 0 {
 		r.smooth = current
 	}
-	// A weight that forgets within about five seconds, however often this runs.
+	// A weight that forgets within about five seconds, independent of how often this runs.
 	weight := min(elapsed/5, 1)
 	r.smooth += weight * (current - r.smooth)
 	r.lastTime, r.lastBytes = now, done
 }
 
-// left says how long the rest will take, empty when nobody can tell.
+// left returns how long the rest will take, empty if unknown.
 func (r *rate) left(done, total int64) string {
 	if total < done || r.smooth < 1 {
 		return ""
@@ -74,9 +72,9 @@ type bar struct {
 
 // Screen is a terminal on which a line can be drawn again.
 type Screen interface {
-	Draw(line string) // the next line takes its place
+	Draw(line string) // the next line replaces it
 	Keep(line string) // the next line begins below it
-	Width() int       // of a line
+	Width() int       // in characters
 }
 
 // NewBar returns a progress bar for a terminal.
@@ -105,7 +103,7 @@ func (b *bar) End() {
 	}
 }
 
-// line is never as wide as the terminal, so that it does not wrap.
+// line is always narrower than the terminal, so that it does not wrap.
 func (b *bar) line() string {
 	numbers := space.Format(b.done)
 	if b.total > 0 {
@@ -138,7 +136,7 @@ type stepLog struct {
 	tenth  int64
 }
 
-// NewStepLog returns a progress that is a few lines of a log.
+// NewStepLog returns a progress that writes a few lines to a log.
 func NewStepLog(log *slog.Logger) Progress { return &stepLog{log: log, now: time.Now} }
 
 func (s *stepLog) Start(what string) {

@@ -33,7 +33,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req Request) (_ vers
 		}
 	}()
 	if d.keep.have == 0 {
-		// Before anything is written: the length tells what space is needed.
+		// Before anything is written: the length says how much space is needed.
 		if err := d.connect(); err != nil {
 			return versions.Tree{}, err
 		}
@@ -69,13 +69,13 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req Request) (_ vers
 	return b.Publish(req.Linked, d.digest)
 }
 
-// openKept makes ready the folder of unfinished downloads, and opens what is kept of this one.
+// openKept prepares the folder of unfinished downloads, and opens the kept part of this one.
 func (f *Fetcher) openKept(d *download) error {
 	dir := f.Store.PartialDir()
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return local(space.Explain(err, filepath.Dir(dir)))
 	}
-	// What is in it is about to be removed.
+	// Its content is about to be removed.
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return local(fmt.Errorf("%s is not a folder of ours but leads elsewhere: remove it", dir))
 	}
@@ -103,7 +103,7 @@ func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, b *version
 	return says, nil
 }
 
-// confirm asks the verifier about a tarball that is here, whole.
+// confirm asks the verifier about a complete tarball.
 func (d *download) confirm(says archive.Label) (err error) {
 	if d.f.Verifier == nil {
 		return nil

@@ -12,26 +12,25 @@ type Request struct {
 	Release versions.Release // with an edition
 	// Sources make the URLs to try, the primary first.
 	Sources []*Template
-	// ExpectSHA256 is what the tarball must have, whatever the servers
-	// announce. Empty: what the first server that answers announces.
+	// ExpectSHA256 is the digest that the tarball must have, whatever the servers announce. Empty:
+	// the digest that the first answering server announces.
 	ExpectSHA256 string
-	// Active is the release that runs now, if any: the new one will take about
-	// as much.
+	// Active is the release that runs now, if any: the new one will take about as much space.
 	Active *versions.Tree
-	// Linked is the release that the host is on, which keeps its folder also where the mark
-	// of its edition is lost.
+	// Linked is the release that the host is on. It keeps its folder even if the mark of its edition
+	// is lost.
 	Linked versions.Release
-	// Extra is how many bytes must stay free beside the release, say for the
-	// backup of the agent's database.
+	// Extra is how many bytes must stay free beside the release, for example for the backup of the
+	// agent's database.
 	Extra int64
-	// Replace fetches a release that is here already; the two trees change
-	// places in one step, and backup/ stays.
+	// Replace fetches a release that is here already; the two trees change places in one step, and
+	// backup/ stays.
 	Replace bool
-	// Claim, if any, has the tree claimed before anybody else can find it.
+	// Claim, if any, claims the tree before anybody else can find it.
 	Claim *versions.Claim
 }
 
-// mirrorsOf are the places that may have a release, the primary first.
+// mirrorsOf returns the places that may have a release, the primary first.
 func (f *Fetcher) mirrorsOf(r versions.Release, sources []*Template) ([]mirror, error) {
 	if len(sources) == 0 {
 		return nil, errors.New("fetch: no URL template is given")
@@ -50,8 +49,8 @@ func (f *Fetcher) mirrorsOf(r versions.Release, sources []*Template) ([]mirror, 
 	return mirrors, nil
 }
 
-// need returns how many bytes must be free for a release whose tarball has length
-// bytes; below zero: nobody knows.
+// need returns how many bytes must be free for a release whose tarball has length bytes; a
+// negative length is unknown.
 func (req Request) need(length int64) (int64, error) {
 	if req.Active == nil {
 		return spaceNeeded(0, length, req.Extra), nil
@@ -63,10 +62,9 @@ func (req Request) need(length int64) (int64, error) {
 	return spaceNeeded(active, length, req.Extra), nil
 }
 
-// spaceNeeded estimates, in bytes, what a release takes until it is published: what
-// the running one takes and a fifth more, or four times its tarball, whatever is
-// larger. (RFD 0169 compares the tarball's length itself, which is that of the
-// compressed release.)
+// spaceNeeded estimates how many bytes a release needs until it is published: the size of the
+// running release and a fifth more, or four times its tarball, whichever is larger. (RFD 0169
+// compares the tarball's length itself, which is the length of the compressed release.)
 func spaceNeeded(active, length, extra int64) int64 {
 	return max(active+active/5, 4*length, 0) + extra
 }

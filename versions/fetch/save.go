@@ -21,8 +21,8 @@ import (
 	"teleport-update/versions/signature"
 )
 
-// savedFiles is how many files a Save may make: the tarball and what lies beside it, each
-// for a moment under two names.
+// savedFiles is how many files a Save may make: the tarball and the files beside it, each for a
+// moment under two names.
 const savedFiles = 8
 
 // SaveRequest says which tarball to keep as a file, and where.
@@ -30,29 +30,29 @@ type SaveRequest struct {
 	Release versions.Release
 	// Sources make the URLs to try, the primary first.
 	Sources []*Template
-	// Path is the tarball's; its checksum goes beside it, at Path plus ".sha256",
-	// in the form of sha256sum(1), and its signature, where the source has one, at Path
-	// plus ".sig". The folder must be there.
+	// Path is the tarball's; its checksum goes beside it, at Path plus ".sha256", in the form of
+	// sha256sum(1), and its signature, if the source has one, at Path plus ".sig". The folder must
+	// exist.
 	Path string
 }
 
-// Saved is what Save left.
+// Saved describes the result of Save.
 type Saved struct {
 	SHA256 string // 64 lower-case hex digits
 	Size   int64  // bytes of the tarball
 	Signed bool   // its signature lies beside it
-	// Present says that the tarball was there already and is the announced one.
+	// Present reports that the announced tarball was there already.
 	Present bool
 }
 
-// Save brings a release's tarball and its checksum into a folder, from where
-// hosts can be served. The tarball carries its name only when it is whole,
-// matches the checksum that the source announces, and is on stable storage; one
-// that is there and matches is not downloaded again, one that does not match is
-// replaced. What an interrupted Save received stays beside it, under a name
-// that begins with a dot, and the next one continues it.
+// Save brings a release's tarball and its checksum into a folder, from which
+// hosts can be served. The tarball gets its name only when it is whole,
+// matches the checksum that the source announces, and is on stable storage. A present tarball
+// that matches is not downloaded again; one that does not match is
+// replaced. The bytes from an interrupted Save stay beside it, under a name
+// that begins with a dot, and the next Save continues them.
 //
-// Mirrors, attempts and errors are those of Fetch.
+// Mirrors, attempts and errors are the same as in Fetch.
 func (f *Fetcher) Save(ctx context.Context, req SaveRequest) (Saved, error) {
 	if err := req.Release.Check(); err != nil {
 		return Saved{}, fmt.Errorf("save: %w", err)
@@ -68,8 +68,8 @@ func (f *Fetcher) Save(ctx context.Context, req SaveRequest) (Saved, error) {
 	return fromMirrors(ctx, f, "save", from, mirrors, func(d *download) (Saved, error) { return d.save(req.Path) })
 }
 
-// save writes the download to path by way of a file that is named after its
-// digest, so that it is never continued with another tarball's bytes.
+// save writes the download to a file that is named after its digest, so that it is never continued
+// with another tarball's bytes, and then renames it to path.
 func (d *download) save(path string) (_ Saved, err error) {
 	defer d.close()
 	switch saved, err := d.present(path); {
@@ -87,10 +87,10 @@ func (d *download) save(path string) (_ Saved, err error) {
 	defer part.Close()
 	defer func() {
 		if _, again := errors.AsType[*restartError](err); again {
-			os.Remove(temp) // what is there does not fit what the server has
+			os.Remove(temp) // its content does not fit the server's
 		}
 	}()
-	// Two that write one file would spoil it for both.
+	// Two processes that write one file would spoil it for both.
 	if err := unix.Flock(int(part.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return Saved{}, local(fmt.Errorf("%s is being written by another process: %w", temp, err))
 	}
@@ -124,8 +124,8 @@ func (d *download) save(path string) (_ Saved, err error) {
 	return Saved{SHA256: d.digest, Size: d.offset, Signed: sig != nil}, nil
 }
 
-// signatureFile reads the signature that the source has beside its tarball; nil if it has
-// none, or something that is no signature. Whose it is is for those to say who verify it.
+// signatureFile reads the signature that the source has beside its tarball; nil if it has none, or
+// the file is no signature. Hosts verify who made it.
 func (d *download) signatureFile() ([]byte, error) {
 	if d.proof.Signature != nil {
 		return d.proof.Signature, nil // the verifier has read it
@@ -147,7 +147,7 @@ func (d *download) signatureFile() ([]byte, error) {
 	return file, nil
 }
 
-// signPresent brings the signature of a tarball that is there.
+// signPresent brings the signature of a present tarball.
 func (d *download) signPresent(saved Saved, path string) (Saved, error) {
 	sig, err := d.signatureFile()
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *download) signPresent(saved Saved, path string) (Saved, error) {
 	return saved, nil
 }
 
-// present looks whether the tarball is there, and mends its checksum file.
+// present reports whether the tarball is there, and repairs its checksum file.
 func (d *download) present(path string) (Saved, error) {
 	f, _, err := regular.Open(path, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,9 +199,9 @@ func checksumLine(digest, path string) string {
 	return digest + "  " + filepath.Base(path) + "\n"
 }
 
-// publishFile gives the tarball its name. An old checksum and an old signature go first: beside
-// the new tarball they would be wrong, and a missing checksum only makes hosts wait. The new
-// checksum comes last.
+// publishFile gives the tarball its name. It first removes an old checksum and an old signature:
+// beside the new tarball they would be wrong, and a missing checksum only makes hosts wait. It
+// writes the new checksum last.
 func publishFile(part *os.File, path, digest string, sig []byte) error {
 	err := errors.Join(part.Chmod(0o644), part.Sync(),
 		durable.UnlinkNoSync(path+checksumSuffix), durable.UnlinkNoSync(path+signature.Suffix))
@@ -219,7 +219,7 @@ func publishFile(part *os.File, path, digest string, sig []byte) error {
 	return durable.WriteFile(path+checksumSuffix, []byte(checksumLine(digest, path)), 0o644)
 }
 
-// localWriter marks the trouble of this host as such.
+// localWriter marks errors as errors of this host.
 type localWriter struct{ f *os.File }
 
 func (w localWriter) Write(p []byte) (int, error) {

@@ -13,38 +13,36 @@ import (
 	"teleport-update/internal/webclient"
 )
 
-// source is a kind of place that tarballs and the files beside them come from.
+// source is a kind of place with tarballs and the files beside them.
 type source interface {
-	// size returns how many bytes are at a place, -1 when that is not said.
+	// size returns the size of the file at a place, -1 if unknown.
 	size(ctx context.Context, at place) (int64, error)
-	// open starts to receive what is at a place from byte offset on, or from an
-	// earlier one where that cannot be done. v is what an earlier part of it was, as
-	// far as known.
+	// open starts to receive the file at a place from byte offset on, or from an earlier byte if that
+	// is not possible. v is the validator of an earlier part, as far as known.
 	open(ctx context.Context, at place, offset int64, v validator) (*part, error)
 }
 
-// reach is what sources need to reach their places.
+// reach holds everything that sources need to reach their places.
 type reach struct {
 	http *http.Client
-	// A connection that brings fewer than stallBytes within stallWindow of waiting for them
-	// is given up.
+	// A connection that brings fewer than stallBytes within stallWindow of waiting for them is given
+	// up.
 	stallWindow time.Duration
 	stallBytes  int64
 }
 
-// scheme is a kind of URL: what makes one that can name a tarball, and the source behind it.
+// scheme is a kind of URL: a check whether a URL can name a tarball, and the source behind it.
 type scheme struct {
 	check  func(*url.URL) error
 	source func(reach) source
 }
 
-// schemes are told by their names in URLs. Another one is a file of its own and its line
-// here.
+// schemes maps the names of schemes in URLs. Another scheme is a file of its own and a line here.
 var schemes = map[string]scheme{
 	"file": {checkFolder, func(reach) source { return folder{} }},
 }
 
-// schemeOf leaves all other schemes to web, which refuses those that nobody knows.
+// schemeOf leaves all other schemes to web, which refuses unknown ones.
 func schemeOf(u *url.URL) scheme {
 	if s, ok := schemes[u.Scheme]; ok {
 		return s
@@ -56,21 +54,21 @@ func schemeOf(u *url.URL) scheme {
 type mirror struct {
 	place
 	source source
-	// os and arch are of the hosts that its tarball is for.
+	// os and arch are the kind of hosts that its tarball is for.
 	os, arch string
-	slow     bool // it was left for one that may be faster
+	slow     bool // it was left for another one that may be faster
 }
 
 func newMirror(u *url.URL, r reach) mirror {
 	return mirror{place: placeAt(u), source: schemeOf(u).source(r)}
 }
 
-// sibling is the mirror of the file that has the tarball's name and a suffix.
+// sibling returns the mirror of the file that has the tarball's name and a suffix.
 func (m mirror) sibling(suffix string) mirror {
 	return mirror{place: placeAt(siblingURL(m.url, suffix)), source: m.source}
 }
 
-// siblingURL is the URL with a suffix after its path; a query stays.
+// siblingURL returns the URL with a suffix after its path; a query stays.
 func siblingURL(u *url.URL, suffix string) *url.URL {
 	sibling := *u
 	sibling.Path += suffix
@@ -80,7 +78,7 @@ func siblingURL(u *url.URL, suffix string) *url.URL {
 	return &sibling
 }
 
-// read returns at most limit bytes of what is at the mirror, and whether there were more.
+// read returns at most limit bytes of the mirror's file, and whether there were more.
 func (m mirror) read(ctx context.Context, limit int64) (data []byte, more bool, err error) {
 	p, err := m.source.open(ctx, m.place, 0, validator{})
 	if err != nil {
@@ -111,7 +109,7 @@ func (m mirror) checksum(ctx context.Context) (string, error) {
 	return digest, nil
 }
 
-// isUnusable returns why an answer cannot be used, if that is what the error says.
+// isUnusable returns why an answer cannot be used, if the error is an unusableError.
 func isUnusable(err error) (text string, ok bool) {
 	wrong, ok := errors.AsType[*unusableError](err)
 	if ok {

@@ -10,9 +10,8 @@ import (
 
 var errStalled = errors.New("the server sends too little")
 
-// watch ends a request that brings too few bytes for too long. Only the time
-// that somebody waits for bytes counts: a slow disk on our side is not the
-// server's fault.
+// watch ends a request that brings too few bytes for too long. Only the time that a reader waits
+// for bytes counts: a slow disk on our side is not the server's fault.
 type watch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -25,8 +24,8 @@ type watch struct {
 	ended  bool
 }
 
-// newWatch starts to watch; cancel is called with errStalled when the window
-// passes with fewer bytes than floor.
+// newWatch starts to watch; it calls cancel with errStalled when the window passes with fewer
+// bytes than floor.
 func newWatch(window time.Duration, floor int64, cancel context.CancelCauseFunc) *watch {
 	w := &watch{cancel: cancel, gauge: stallGauge{window: window, floor: floor}}
 	w.mu.Lock() // the first tick may come before the timer is noted
@@ -53,8 +52,7 @@ func (w *watch) tick() {
 	w.timer.Reset(w.gauge.window / gaugeMarks)
 }
 
-// wait counts the time until the returned function is called, with the bytes
-// that the wait brought.
+// wait counts the time until the returned function is called, and the bytes that arrived in it.
 func (w *watch) wait() func(n int) {
 	w.mu.Lock()
 	if w.since.IsZero() {
@@ -94,8 +92,8 @@ type gaugeMark struct {
 	bytes  int64
 }
 
-// stalled takes one reading and says whether the last window brought fewer
-// bytes than the floor.
+// stalled takes one reading and reports whether the last window brought fewer bytes than the
+// floor.
 func (g *stallGauge) stalled(waited time.Duration, bytes int64) bool {
 	if n := len(g.marks); n == 0 {
 		g.marks = append(g.marks, gaugeMark{})

@@ -17,11 +17,11 @@ import (
 	"teleport-update/versions"
 )
 
-// DefaultTemplate is where Teleport publishes its releases.
+// DefaultTemplate leads to Teleport's published releases.
 const DefaultTemplate = `https://cdn.teleport.dev/teleport{{ if .Enterprise }}-ent{{ end }}` +
 	`-v{{ .Version }}-{{ .OS }}-{{ .Arch }}{{ if .FIPS }}-fips{{ end }}-bin.tar.gz`
 
-// maxURL is how long a URL may become, in bytes.
+// maxURL is the largest length of a URL, in bytes.
 const maxURL = 4 << 10
 
 // Template makes the URL of a release's tarball. It is a Go text/template over
@@ -50,8 +50,8 @@ type templateData struct {
 	FIPS       bool
 }
 
-// ParseTemplate parses a template and tries it for each edition, so that a
-// wrong one fails where somebody reads the error.
+// ParseTemplate parses a template and tries it for each edition, so that a wrong template fails
+// early.
 func ParseTemplate(text string) (*Template, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
@@ -83,11 +83,11 @@ func parseTemplate(text string) (*Template, error) {
 	return t, nil
 }
 
-// placeInTemplate is what text/template puts before an error of syntax.
+// placeInTemplate matches the text that text/template puts before a syntax error.
 var placeInTemplate = regexp.MustCompile(`^template: url:[0-9:]+ `)
 
-// checkNodes refuses what could run for ever: a range over a large number
-// needs no output to do so.
+// checkNodes refuses nodes that could run for ever: a range over a large number needs no output to
+// do so.
 func checkNodes(n parse.Node) error {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -110,18 +110,17 @@ func checkNodes(n parse.Node) error {
 	return errors.New("only values, functions, if and with may be used in it")
 }
 
-// For returns the template for hosts of another kind than this one. The names
-// are Go's: linux, amd64 or arm64.
+// For returns the template for another kind of host. The names are Go's: linux, amd64 or arm64.
 func (t *Template) For(os, arch string) *Template {
 	other := *t
 	other.os, other.arch = os, arch
 	return &other
 }
 
-// String is the template as it was given, without what must not be shown.
+// String returns the template as it was given, without secrets.
 func (t *Template) String() string { return webclient.Redact(t.text) }
 
-// URL returns where the tarball of a release is.
+// URL returns the URL of a release's tarball.
 func (t *Template) URL(r versions.Release) (*url.URL, error) {
 	u, err := t.url(r)
 	if err != nil {
@@ -150,8 +149,8 @@ func (t *Template) url(r versions.Release) (*url.URL, error) {
 	return u, checkReleaseURL(u)
 }
 
-// whyNotExecuted leaves out what text/template says of itself: "template:
-// url:1:9: executing "url" at <.Release>: can't evaluate field Release in type …".
+// whyNotExecuted leaves out text/template's own words: "template: url:1:9: executing "url" at
+// <.Release>: can't evaluate field Release in type …".
 func whyNotExecuted(err error) error {
 	if _, ok := errors.AsType[template.ExecError](err); !ok {
 		return err // of the writer
@@ -171,9 +170,9 @@ func checkReleaseURL(u *url.URL) error {
 	return schemeOf(u).check(u)
 }
 
-// Exposed returns an error when somebody other than root can exchange what the template
-// leads to on this host: a checksum beside a tarball protects from nobody who can write
-// both. It is nil for other places.
+// Exposed returns an error if somebody other than root can exchange the files that the template
+// names on this host: a checksum beside a tarball does not protect from a user who can write both.
+// It is nil for other places.
 func (t *Template) Exposed() error {
 	for _, e := range []version.Edition{version.OSS, version.Enterprise, version.FIPS} {
 		u, err := t.url(versions.Release{Version: "1.2.3", Edition: e})

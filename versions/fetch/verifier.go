@@ -10,40 +10,39 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// siblingPatience is how long a file beside a tarball may take: it has some hundred bytes.
+// siblingPatience bounds the wait for a file beside a tarball: it has some hundred bytes.
 const siblingPatience = 30 * time.Second
 
-// Tarball is what a Verifier is asked about.
+// Tarball is the tarball that a Verifier judges.
 type Tarball struct {
 	Release  versions.Release
 	OS, Arch string // of the host that it is for, as Go names them
 	Name     string // the last part of its URL
 	SHA256   string // 64 hex digits in lower case
-	Size     int64  // in bytes; -1 until it has come
+	Size     int64  // in bytes; -1 before the tarball was received
 }
 
-// Proof is why a tarball may be used, as far as that is known before it comes.
+// Proof is the reason why a tarball may be used, as far as it is known before the download.
 type Proof struct {
-	// By names who allows it: a key, or a rule of the host's policy. Empty: nobody was asked.
+	// By names a key, or a rule of the host's policy, that allows it. Empty: nobody was asked.
 	By string
-	// Signature is the signature that was found good, as its file is; nil if there is none.
+	// Signature is the signature that was found good, byte for byte; otherwise nil.
 	Signature []byte
 }
 
-// Sibling reads a file that lies beside the tarball: that with its name and a suffix. The error
-// matches ErrNotFound where the mirror has none, and is an *OversizedError where it has more
-// than limit bytes.
+// Sibling reads a file beside the tarball: its name is the tarball's plus a suffix. The error
+// matches ErrNotFound if the mirror has no such file, and is an *OversizedError if the file has
+// more than limit bytes.
 type Sibling func(suffix string, limit int64) ([]byte, error)
 
-// Verifier says by whom a tarball is allowed. Mirrors announce checksums, but a mirror that was
-// taken over announces its own: what they say proves only that nothing was damaged on the way.
+// Verifier decides who allows a tarball. Mirrors announce checksums, but a mirror in foreign hands
+// announces its own: a matching checksum proves only that nothing was damaged on the way.
 type Verifier interface {
-	// Admit is asked once a mirror has announced a tarball, and before it is received. An
-	// error leaves this mirror for the next.
+	// Admit is asked after a mirror has announced a tarball, and before it is received. After an
+	// error the next mirror is tried.
 	Admit(t Tarball, sibling Sibling) (Proof, error)
-	// Confirm is asked when the tarball is here, whole, with that digest, and before anything
-	// of it has a name that somebody could execute. The Proof that it returns is the one that
-	// the tree keeps.
+	// Confirm is asked when the whole tarball is here, with that digest, and before any file of it
+	// has a name that somebody could execute. The tree keeps the Proof that it returns.
 	Confirm(t Tarball, p Proof, says archive.Label) (Proof, error)
 }
 
@@ -57,7 +56,7 @@ func (e *OversizedError) Error() string {
 	return fmt.Sprintf("%s has more than %d bytes", e.URL, e.Limit)
 }
 
-// admit asks the verifier about what a mirror announces.
+// admit asks the verifier about a mirror's announced tarball.
 func (f *Fetcher) admit(ctx context.Context, m mirror, t Tarball) (Proof, error) {
 	if f.Verifier == nil {
 		return Proof{}, nil

@@ -91,8 +91,8 @@ func (w web) ask(ctx context.Context, method string, at place, header http.Heade
 	return resp, nil
 }
 
-// named replaces what net/http writes before an error by the URL alone, that of
-// the last redirect if there was one.
+// named replaces the text that net/http writes before an error by the URL alone; after a redirect,
+// by the last URL.
 func named(err error, at place) error {
 	name := at.name
 	if e, ok := errors.AsType[*url.Error](err); ok {
@@ -124,7 +124,7 @@ func partOf(resp *http.Response, at place, offset int64, v validator) (*part, er
 			return nil, unusable("%s answered with bytes %.40q, not with those from %d on", at.name, resp.Header.Get("Content-Range"), offset)
 		}
 	case http.StatusRequestedRangeNotSatisfiable:
-		// What we have is all there is, or more than there is.
+		// We have all bytes, or more than the server.
 		if n, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */"); ok && n == strconv.FormatInt(offset, 10) {
 			resp.Body.Close()
 			return &part{body: http.NoBody, offset: offset, total: offset, valid: v}, nil
@@ -163,7 +163,7 @@ func parseContentRange(s string) (start, total int64, ok bool) {
 	return start, total, err == nil && total > end
 }
 
-// statusError is an answer that is none of those we can use.
+// statusError is an answer with a status that we cannot use.
 type statusError struct {
 	url    string
 	code   int
@@ -190,7 +190,7 @@ func (e *statusError) Unwrap() error {
 	return nil
 }
 
-// askedToWait is how long the server whose answer an error is wants to be left alone.
+// askedToWait returns how long the server asks us to wait, if err is a server's answer.
 func askedToWait(err error) time.Duration {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.retry.Wait(time.Now())
@@ -198,7 +198,7 @@ func askedToWait(err error) time.Duration {
 	return 0
 }
 
-// permanentOfWeb is permanent for what servers and the client say.
+// permanentOfWeb is permanent for errors of servers and of the HTTP client.
 func permanentOfWeb(err error) bool {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		switch status.code {

@@ -1,4 +1,4 @@
-// Package signature verifies that a release's tarball was signed by somebody whom the host's
+// Package signature verifies that a release's tarball was signed with a key that the host's
 // owner trusts.
 //
 // # Form
@@ -20,7 +20,8 @@
 // # What a signature does not say
 //
 // It names neither the version nor the edition nor the time: an old tarball stays well signed
-// for ever. Who asks has to compare what the tarball says of itself, and has to have a floor.
+// for ever. A caller has to compare the tarball's own version and edition, and needs a lowest
+// version.
 package signature
 
 import (
@@ -40,21 +41,21 @@ import (
 )
 
 const (
-	// Suffix is that of a signature's file, after the name of the tarball.
+	// Suffix follows the tarball's name in the name of its signature file.
 	Suffix = ".sig"
 
-	// MaxFile is how much a signature's file may hold, in bytes: several times what a
-	// signature by a P-256 key takes.
+	// MaxFile is the largest size of a signature file, in bytes: several times the size of a
+	// signature by a P-256 key.
 	MaxFile = 512
 
-	// MaxKeys is how much a file of keys may hold, in bytes.
+	// MaxKeys is the largest size of a file of keys, in bytes.
 	MaxKeys = 64 << 10
 
 	// maxDER is the longest DER of two integers of 256 bits.
 	maxDER = 72
 )
 
-// A Key is a public key, and where it came from.
+// A Key is a public key, and the name of its file.
 type Key struct {
 	Name string // of its file, for people
 	key  *ecdsa.PublicKey
@@ -118,20 +119,20 @@ func parseKey(block *pem.Block) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// FormError is a file that is no signature in the form of the package.
+// FormError describes a file that is no signature in the form of the package.
 type FormError struct{ Why string }
 
 func (e *FormError) Error() string { return "it is no signature: " + e.Why }
 
-// ForeignError is a well-formed signature that none of the keys made of the digest.
+// ForeignError is a well-formed signature over the digest that none of the keys made.
 type ForeignError struct{ Keys []string }
 
 func (e *ForeignError) Error() string {
 	return "none of the keys made this signature of this tarball: " + strings.Join(e.Keys, ", ")
 }
 
-// Verify returns the key that made the signature in a file of the SHA-256, 64 hex digits. The
-// error is a *FormError or a *ForeignError; other errors are of the arguments.
+// Verify returns the key that made the signature in a file over the SHA-256, 64 hex digits. The
+// error is a *FormError or a *ForeignError; other errors are about the arguments.
 func Verify(keys []Key, digest string, file []byte) (Key, error) {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) != sha256.Size {
@@ -151,7 +152,7 @@ func Verify(keys []Key, digest string, file []byte) (Key, error) {
 	return Key{}, foreign
 }
 
-// Check returns a *FormError unless a file has the form of a signature, whoever made it.
+// Check returns a *FormError unless a file has the form of a signature. It verifies nothing.
 func Check(file []byte) error {
 	_, err := decode(file)
 	return err
