@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// An Account is a user as a process has it.
+// An Account is a user with the groups of a process.
 type Account struct {
 	Name     string
 	UID, GID uint32
-	Groups   []uint32 // all but GID, as the host's files have them
+	Groups   []uint32 // all but GID, from the host's files
 
-	shell string // empty: the host's
+	shell string // empty: /bin/sh
 }
 
 // Find finds a user by its name or its number, in the host's files, or else in its directories, which a child process asks. group is the
-// process's own, if it is not the user's, and more are further ones, each by its name or its number.
+// process's own group, if it is not the user's, and more are further ones, each by its name or its number.
 func Find(ctx context.Context, name, group string, more []string) (Account, error) {
 	a := Account{Name: name}
 	known, err := user.Lookup(name)
@@ -38,7 +38,7 @@ func Find(ctx context.Context, name, group string, more []string) (Account, erro
 	if a.UID, err = number(known.Uid); err != nil {
 		return a, err
 	}
-	gids, _ := known.GroupIds() // the user's own, and what the host's files have
+	gids, _ := known.GroupIds() // the user's own group, and further groups in the host's files
 	gid := known.Gid
 	if group != "" {
 		if gid, err = groupNumber(ctx, group); err != nil {
@@ -72,7 +72,7 @@ func (a *Account) join(gids []string) error {
 	return nil
 }
 
-// withGroups is the account with its groups of the host's directories.
+// withGroups returns the account with its groups in the host's directories.
 func (a Account) withGroups(ctx context.Context) (Account, error) {
 	out, err := exec.CommandContext(ctx, "id", "-G", a.Name).Output()
 	if err != nil {
@@ -104,7 +104,7 @@ func groupNumber(ctx context.Context, name string) (string, error) {
 	return fields[2], nil
 }
 
-// getent is an entry of the host's directories, with the numbers of user and group in its third and fourth field.
+// getent returns an entry of the host's directories, with the numbers of user and group in its third and fourth field.
 func getent(ctx context.Context, database, name string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "getent", database, name).Output()
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package asuser tells what a user of this host may do with a file, for somebody who is root.
+// Package asuser says whether a user of this host may read, write or execute a file, for a process of root.
 //
-// Modes come first: they are read with no right but root's own, and what they allow counts as allowed. What they forbid may be
-// allowed all the same, by an ACL or by a file server: then the kernel is asked in the user's name, by a child process. The process
-// itself never takes another user's rights, which may be its end under a hardened unit. A question that nobody answers, as that child
-// was not started or was killed, is an error: that cannot be told, and the file is not closed. A file system that does not answer keeps
-// nobody for longer than the context allows.
+// Modes come first: they are read with no right but root's own, and rights that they give count as given. A right that they do not give
+// may come from an ACL or a file server: then a child process asks the kernel in the user's name. The process
+// itself never takes another user's rights, which may be its end under a hardened unit. If the child was not started or was killed, the
+// question has no answer: that is an error, and the file does not count as closed. A file system that does not answer delays
+// a caller no longer than the context allows.
 package asuser
 
 import (
@@ -21,30 +21,30 @@ import (
 	"syscall"
 )
 
-// Right is what a user may want to do with a file, or the sum of several, as in one digit of a mode.
+// Right is a right of a user to a file, or the sum of several, as in one digit of a mode.
 type Right uint32
 
-// The rights. Execute is also that to go through a folder.
+// The rights. Execute is also the right to go through a folder.
 const (
 	Execute Right = 1
 	Write   Right = 2
 	Read    Right = 4
 )
 
-// A Barrier is a folder or a file that keeps a user from what it wants.
+// A Barrier is a folder or a file that denies a user a right.
 type Barrier struct {
 	Path     string // without links
 	Mode     fs.FileMode
 	UID, GID uint32
-	Class    string // whose digit of the mode counts for the user, as chmod(1) has it: "u", "g" or "o"
+	Class    string // the digit of the mode that counts for the user, as in chmod(1): "u", "g" or "o"
 	Lacks    Right  // the right that the user lacks
-	// Misled: the way led through a link that another user than root can make, or the file has several names. What is
-	// there may be anybody's, and is not to be opened because somebody led there.
+	// Misled: the way led through a link that another user than root can make, or the file has several names. The
+	// file there may be anybody's, and must not be opened because of that link.
 	Misled bool
 }
 
-// Barred returns what keeps a user from a right to what is at a path, an absolute one: a folder or a link's target on the way, or the file
-// itself; nil if nothing does. The error is why that cannot be told. It is fs.ErrNotExist if there is no such file.
+// Barred returns the barrier to a right to the file at an absolute path: a folder or a link's target on the way, or the file itself; nil
+// if there is no barrier. The error means that the answer is not known. It is fs.ErrNotExist if there is no such file.
 func (a Account) Barred(ctx context.Context, path string, to Right) (*Barrier, error) {
 	type answer struct {
 		barrier *Barrier
@@ -58,15 +58,15 @@ func (a Account) Barred(ctx context.Context, path string, to Right) (*Barrier, e
 	select {
 	case is := <-done:
 		return is.barrier, is.err
-	case <-ctx.Done(): // nobody can call the look back
+	case <-ctx.Done(): // nobody can stop the look
 		return nil, fmt.Errorf("see whether user %s may use %s: %w", a.Name, path, context.Cause(ctx))
 	}
 }
 
-// maxLinks is how many links one way may lead through, as in the kernel.
+// maxLinks is the largest number of links on one way, as in the kernel.
 const maxLinks = 40
 
-// barred goes the way to the file, folder by folder, as the kernel does.
+// barred follows the way to the file, folder by folder, as the kernel does.
 func (a Account) barred(ctx context.Context, path string, to Right) (*Barrier, error) {
 	w := way{at: "/", rest: names(path)}
 	for {
@@ -94,7 +94,7 @@ func (a Account) barred(ctx context.Context, path string, to Right) (*Barrier, e
 		if b != nil || err != nil || last {
 			return b, err
 		}
-		w.at, w.rest = filepath.Join(w.at, w.rest[0]), w.rest[1:] // ".." of a folder without links is the one above it
+		w.at, w.rest = filepath.Join(w.at, w.rest[0]), w.rest[1:] // ".." of a folder without links is its parent
 	}
 }
 
@@ -106,7 +106,7 @@ type way struct {
 	misled bool
 }
 
-// follow goes through the link that the way has come to.
+// follow follows the link at the end of the way.
 func (w *way) follow() error {
 	target, err := os.Readlink(w.at)
 	if err != nil {
@@ -141,7 +141,7 @@ func names(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// keeps returns the barrier that one folder or file is; nil if it is none.
+// keeps returns the barrier at one folder or file; nil if it gives the right.
 func (a Account) keeps(ctx context.Context, path string, info fs.FileInfo, wants Right) (*Barrier, error) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -173,7 +173,7 @@ func (a Account) keeps(ctx context.Context, path string, info fs.FileInfo, wants
 	return nil, nil
 }
 
-// byMode is what the mode of a file allows, and whose digit says it.
+// byMode returns the rights that the mode of a file gives, and the class whose digit counts.
 func (a Account) byMode(st *syscall.Stat_t) (allowed Right, class string) {
 	const all = Read | Write | Execute
 	mode := Right(st.Mode)
@@ -186,7 +186,7 @@ func (a Account) byMode(st *syscall.Stat_t) (allowed Right, class string) {
 	return mode & all, "o"
 }
 
-// tests are how test(1) asks for a right.
+// tests maps rights to options of test(1).
 var tests = map[Right]string{Execute: "-x", Write: "-w", Read: "-r"}
 
 // ask asks the kernel in the user's name.

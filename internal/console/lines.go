@@ -2,9 +2,9 @@ package console
 
 import "reflect"
 
-// Lines makes one line, by Line, of every string below a pointer, of keys of maps, too: for a value that came from
-// elsewhere and is about to be shown, in which whoever chooses the words would else begin lines of the program's.
-// Bytes stay as they are, and so do fields that are not exported.
+// Lines turns every string below a pointer, keys of maps, too, into one line, by Line: for a value from elsewhere
+// that is about to be shown, and whose author could otherwise begin lines in the program's name. Bytes stay as
+// they are, and so do fields that are not exported.
 func Lines(pointer any) { lines(reflect.ValueOf(pointer)) }
 
 func lines(v reflect.Value) {

@@ -11,18 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Output is a standard stream of a program. Whatever is written to it comes out as printable
-// text.
+// Output is a standard stream of a program. Everything written to it comes out as printable text.
 type Output struct {
 	w    io.Writer
-	file *os.File // nil if w is none
+	file *os.File // nil if w is no file
 
 	mu    sync.Mutex
 	begun []byte // the first bytes of a character whose rest is in the next write
-	drawn bool   // the last line is one that is drawn again
+	drawn bool   // the last line will be drawn again
 }
 
-// To returns the way to a stream, which is w itself if it is one.
+// To returns an Output for a stream, or w itself if it is one.
 func To(w io.Writer) *Output {
 	if o, ok := w.(*Output); ok {
 		return o
@@ -31,8 +30,8 @@ func To(w io.Writer) *Output {
 	return &Output{w: w, file: f}
 }
 
-// Write writes text: ends of lines, tabs and what is printable as it is, all else as its
-// escape in JSON.
+// Write writes text: line ends, tabs and printable characters as they are, all others as their
+// escapes in JSON.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +55,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// emit writes what is safe, in the place of the line that is drawn again.
+// emit writes safe text, and replaces the line that would be drawn again.
 func (o *Output) emit(text string) error {
 	if o.drawn {
 		text = "\r\x1b[K" + text
@@ -66,7 +65,7 @@ func (o *Output) emit(text string) error {
 	return err
 }
 
-// Draw draws the last line again. The next text takes its place.
+// Draw draws the last line again. The next text replaces it.
 func (o *Output) Draw(line string) { o.draw(line, true) }
 
 // Keep draws the last line for the last time: the next text begins below it.
@@ -83,10 +82,10 @@ func (o *Output) draw(line string, again bool) {
 	o.drawn = again
 }
 
-// Color is one of a terminal's own.
+// Color is one of a terminal's colors.
 type Color int
 
-// The colors that there are.
+// The colors.
 const (
 	NoColor Color = 0
 	Red     Color = 31
@@ -95,7 +94,7 @@ const (
 	Cyan    Color = 36
 )
 
-// Marked writes a text behind a sign in a color. Text of several lines is one text: it is written as Write does.
+// Marked writes a text after a sign in a color. Text of several lines is one text: it is written as Write does.
 func (o *Output) Marked(sign string, c Color, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,13 +116,13 @@ func (o *Output) Clear() {
 // Terminal reports whether a person reads the stream.
 func (o *Output) Terminal() bool { return o.file != nil && IsTerminal(o.file) }
 
-// File is the stream's file, nil if it has none. Nothing is written to it: it is for questions about it.
+// File is the stream's file, nil if it has none. It is only for questions about the file, not for writing.
 func (o *Output) File() *os.File { return o.file }
 
 // errBinary says why bytes are not written.
 var errBinary = errors.New("it is no text, and a terminal does not show it: name a file, or send it into a pipe")
 
-// Binary is the stream for what is no text, such as an archive. It is refused to a terminal.
+// Binary returns the stream for data that is no text, such as an archive. It is an error for a terminal.
 func (o *Output) Binary() (io.Writer, error) {
 	if o.Terminal() {
 		return nil, errBinary
@@ -131,7 +130,7 @@ func (o *Output) Binary() (io.Writer, error) {
 	return o.w, nil
 }
 
-// Width is how many characters a line of the terminal has, 80 if it does not say.
+// Width returns the number of characters in a line of the terminal, 80 if the terminal does not say.
 func (o *Output) Width() int {
 	if o.file == nil {
 		return 80

@@ -1,5 +1,5 @@
-// Package console is the way of all text from a program to its standard output and error, and so
-// to a terminal. What came from outside (a certificate's names, a server's words, the name of a process, a
+// Package console carries all text from a program to its standard output and error, and so
+// to a terminal. Text from outside (a certificate's names, a server's words, the name of a process, a
 // file that another user may write) drives no terminal, forges no line and hides nothing: only graphic
 // characters pass. The sequences that draw are written here and nowhere else.
 package console
@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable reports whether a terminal shows the character and does nothing else: it is a letter, a mark, a
-// number, a sign or a space. It is not if it is a control character of ASCII (C0) or Latin-1 (C1), one of
-// format (text from right to left, joiners, tags), of private use, a separator of lines, not assigned, not a
-// character at all, or one that is not to be seen.
+// Printable reports whether a terminal only shows the character: it is a letter, a mark, a number, a sign or
+// a space. Not printable are control characters of ASCII (C0) or Latin-1 (C1), characters of format (text
+// from right to left, joiners, tags) or of private use, separators of lines, unassigned code points,
+// non-characters, and invisible characters.
 func Printable(r rune) bool {
 	if r < utf8.RuneSelf {
 		return ' ' <= r && r < 0x7f
@@ -24,8 +24,8 @@ func Printable(r rune) bool {
 		unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// Line makes one line of a text, for a log, an error, a cell of a table. Lines become parts with a
-// semicolon between, and what is not printable becomes a space.
+// Line turns a text into one line, for a log, an error, a cell of a table. It joins lines with
+// semicolons, and replaces each unprintable character by a space.
 func Line(s string) string {
 	if !strings.ContainsFunc(s, unprintable) {
 		return s
@@ -62,9 +62,9 @@ func Excerpt(s string, limit int) string {
 
 func unprintable(r rune) bool { return !Printable(r) }
 
-// escaped appends text with what is not printable in the form of JSON, but for ends of lines and tabs:
-// "\u001b". In JSON, where no such character stands outside of a string, and within double quotes in
-// YAML, it is the same value. Bytes that are no character become \ufffd.
+// escaped appends text with unprintable characters, except line ends and tabs, in the form of JSON:
+// "\u001b". In JSON, which has no such character outside of a string, and within double quotes in
+// YAML, the value is the same. Bytes that are no character become \ufffd.
 func escaped(to []byte, text string) []byte {
 	for _, r := range text {
 		switch {

@@ -40,8 +40,8 @@ func cloneFile(from, to string) error {
 	})
 }
 
-// copyAttributes goes owner, mode, attributes: a change of owner drops setuid
-// bits and capabilities.
+// copyAttributes copies owner, mode, attributes in this order: a change of owner drops setuid bits
+// and capabilities.
 func copyAttributes(in, out *os.File, info fs.FileInfo) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		if err := out.Chown(int(st.Uid), int(st.Gid)); err != nil {
@@ -68,8 +68,7 @@ func copyAttributes(in, out *os.File, info fs.FileInfo) error {
 		if err != nil {
 			return err
 		}
-		// The target may be on a file system that cannot hold it all; what it
-		// cannot hold does not work there anyway.
+		// The target's file system may not support an attribute, which then does not work there anyway.
 		err = unix.Fsetxattr(int(out.Fd()), name, value[:n], 0)
 		if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.EPERM) {
 			return err
@@ -115,8 +114,8 @@ func LinkFiles(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
-// Link gives the file at from a second name that must not exist yet, and syncs the folder
-// of that. The file must be on stable storage already.
+// Link gives the file at from a second name that must not exist yet, and syncs the new name's
+// folder. The file must be on stable storage already.
 func Link(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err

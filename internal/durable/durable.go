@@ -32,15 +32,14 @@ import (
 
 const tempPrefix = ".tmp-"
 
-// WriteFile replaces the file at path with data and the given permission bits,
-// whatever the umask. An existing file, link or none is replaced atomically; a
-// link is replaced, not followed. The folder must exist.
+// WriteFile replaces the file at path with data and the given permission bits, regardless of the
+// umask. A file or link at path is replaced atomically; a link is not followed. The folder must
+// exist.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return CopyFile(path, bytes.NewReader(data), mode)
 }
 
-// CopyFile is WriteFile with the content of r, for what is too large to hold in
-// memory.
+// CopyFile is WriteFile with the content of r, for content too large for memory.
 func CopyFile(path string, r io.Reader, mode fs.FileMode) error {
 	err := replace(path, func(f *os.File) error {
 		if _, err := io.Copy(f, r); err != nil {
@@ -54,8 +53,8 @@ func CopyFile(path string, r io.Reader, mode fs.FileMode) error {
 	return nil
 }
 
-// replace puts a new file, which fill gives its content and its attributes, in the
-// place of what is at path.
+// replace puts a new file in the place of the one at path. fill writes its content and sets its
+// attributes.
 func replace(path string, fill func(*os.File) error) (err error) {
 	f, err := createTemp(path)
 	if err != nil {
@@ -106,8 +105,8 @@ func createTemp(path string) (*os.File, error) {
 	return os.OpenFile(tempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 }
 
-// withoutPath drops the temporary names that errors of os carry: they tell
-// nobody anything, and the caller names the file that is meant.
+// withoutPath drops the temporary names in errors of os: they are of no use, and the caller names
+// the file that is meant.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -132,8 +131,8 @@ func RelinkNoSync(target, path string) error {
 	return nil
 }
 
-// UnlinkNoSync removes the file or link at path; one that is not there is fine. The
-// folder is not synced: call SyncDir after the last one.
+// UnlinkNoSync removes the file or link at path; a missing one is fine. The folder is not synced:
+// call SyncDir after the last one.
 func UnlinkNoSync(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -141,8 +140,7 @@ func UnlinkNoSync(path string) error {
 	return nil
 }
 
-// Remove removes the file or link at path, durably. One that is not there is
-// fine.
+// Remove removes the file or link at path, durably. A missing one is fine.
 func Remove(path string) error {
 	if err := UnlinkNoSync(path); err != nil {
 		return err
@@ -150,9 +148,9 @@ func Remove(path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// RemoveAll removes path and all it holds. The name goes first, in one durable
-// rename to a temporary one, so that a crash in the middle never leaves half a
-// tree under a name that means a whole one. A power cut after it brings nothing back.
+// RemoveAll removes path with its content. The name goes first, in one durable rename to a
+// temporary one, so that a crash in the middle never leaves half a tree under a name that means a
+// whole one. A power cut afterwards brings nothing back.
 func RemoveAll(path string) error {
 	temp := tempName(path)
 	if err := os.Rename(path, temp); err != nil {
@@ -167,9 +165,9 @@ func RemoveAll(path string) error {
 	return RemoveTemp(temp)
 }
 
-// RemoveTemp removes a file, or a tree, whose name stands for nothing whole: it may go
-// in any order. A power cut after it does not bring it back, for whoever removes it may
-// be the last who knows that it is nobody's. One that is not there is fine.
+// RemoveTemp removes a file, or a tree, whose name stands for nothing whole: its parts may go in
+// any order. A power cut afterwards does not bring it back, because the caller may be the last to
+// know that it is not needed. A missing one is fine.
 func RemoveTemp(path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -180,8 +178,8 @@ func RemoveTemp(path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// RemoveEmpty removes a folder that has nothing in it, durably. One that has, and a
-// link, stay; neither is an error, nor is one that is not there.
+// RemoveEmpty removes an empty folder, durably. A folder with content, and a link, stay; neither
+// is an error, nor is a missing folder.
 func RemoveEmpty(dir string) error {
 	err := unix.Rmdir(dir)
 	switch {
@@ -193,9 +191,9 @@ func RemoveEmpty(dir string) error {
 	return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 }
 
-// Rename moves a file or tree to a new name that must not exist yet, and syncs
-// both folders. What it moves must be on stable storage already. It never
-// replaces: a name that is taken is an error that matches fs.ErrExist.
+// Rename moves a file or tree to a new name that must not exist yet, and syncs both folders. The
+// file or tree must be on stable storage already. It never replaces: a name that is taken is an
+// error that matches fs.ErrExist.
 func Rename(from, to string) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE); err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
@@ -203,8 +201,8 @@ func Rename(from, to string) error {
 	return syncBoth(from, to)
 }
 
-// Replace is Rename onto a name that may exist: a file or an empty folder there
-// gives way in the same step.
+// Replace is Rename onto a name that may exist: it replaces a file or an empty folder there in the
+// same step.
 func Replace(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -221,11 +219,11 @@ func Exchange(a, b string) error {
 	return syncBoth(a, b)
 }
 
-// MkdirAll creates the folder and its missing parents with the given permission
-// bits, whatever the umask, each durably. Folders that exist keep theirs.
+// MkdirAll creates the folder and its missing parents with the given permission bits, regardless
+// of the umask, each durably. Folders that exist keep theirs.
 func MkdirAll(path string, mode fs.FileMode) error {
-	// With the mode that it is to have: a crash before the change of mode, which
-	// only a restrictive umask calls for, is repaired by nobody.
+	// With its final mode: if a crash prevents the change of mode, which only a restrictive umask
+	// needs, nothing repairs it.
 	err := os.Mkdir(path, mode)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
 		if err := MkdirAll(filepath.Dir(path), mode); err != nil {
@@ -252,7 +250,7 @@ func MkdirAll(path string, mode fs.FileMode) error {
 	return err
 }
 
-// Touch has a file be one that changed now. It says nothing that must survive a power cut, and syncs nothing.
+// Touch sets a file's times to now. They need not survive a power cut, so it syncs nothing.
 func Touch(path string) error { return os.Chtimes(path, time.Now(), time.Now()) }
 
 // SyncDir puts the names in a folder on stable storage.
@@ -270,14 +268,14 @@ func SyncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// CleanTemp removes what an interrupted change left in dir. The caller must
-// hold the lock that keeps other writers out of dir.
+// CleanTemp removes the remains of interrupted changes in dir. The caller must hold the lock that
+// keeps other writers out of dir.
 func CleanTemp(dir string) error {
 	return cleanTemp(dir, func(fs.DirEntry) bool { return true })
 }
 
-// CleanTempFiles is CleanTemp without folders: an interrupted RemoveAll leaves
-// those, and whether something still runs from one is for others to know.
+// CleanTempFiles is CleanTemp without folders: an interrupted RemoveAll leaves those, and only its
+// caller knows whether something still runs from one.
 func CleanTempFiles(dir string) error {
 	return cleanTemp(dir, func(e fs.DirEntry) bool { return !e.IsDir() })
 }
@@ -300,9 +298,9 @@ func cleanTemp(dir string, which func(fs.DirEntry) bool) error {
 	return nil
 }
 
-// IsTemp reports whether a name is one that this package gives to what is not
-// finished, or that SQLite gives to what lies beside that. Other programs' names
-// are not taken for it: folders are cleaned that are shared with them.
+// IsTemp reports whether a name has the form that this package gives to unfinished files, or that
+// SQLite gives to files beside them. Names of other programs do not have it: CleanTemp works in
+// folders that are shared with them.
 func IsTemp(name string) bool {
 	for _, suffix := range []string{"-journal", "-wal", "-shm"} {
 		name = strings.TrimSuffix(name, suffix)
@@ -312,7 +310,7 @@ func IsTemp(name string) bool {
 		strings.Trim(name[end:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// tempRandom is how many random letters end a temporary name.
+// tempRandom is the number of random letters at the end of a temporary name.
 const tempRandom = 8
 
 func tempName(path string) string {

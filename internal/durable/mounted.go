@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveMounted is RemoveAll for a folder that may have a file system mounted on it, which cannot be renamed: then all that it holds
-// goes, the names of last after the others, and the folder stays.
+// RemoveMounted is RemoveAll for a folder that may have a file system mounted on it, which cannot be renamed: then its content is
+// removed, the names in last after the others, and the folder stays.
 func RemoveMounted(path string, last ...string) error {
 	err := RemoveAll(path)
 	if !errors.Is(err, unix.EBUSY) {

@@ -1,4 +1,4 @@
-// Package duration has durations that are written down as people write them, such as 30s or 720h.
+// Package duration has durations that are written in the usual form, such as 30s or 720h.
 package duration
 
 import (
@@ -9,7 +9,7 @@ import (
 // Duration is a time.Duration that is text in YAML and JSON, and never negative there.
 type Duration time.Duration
 
-// Std is the duration as the standard library has it.
+// Std returns the duration as the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }

@@ -1,4 +1,4 @@
-// Package executable tells why a program cannot be executed.
+// Package executable says why a program cannot be executed.
 package executable
 
 import (
@@ -19,10 +19,11 @@ import (
 // mostInterpreters is how many scripts the kernel follows from interpreter to interpreter (execve(2)).
 const mostInterpreters = 4
 
-// firstLine is how much of a script the kernel reads for its interpreter, in bytes.
+// firstLine is how many bytes of a script the kernel reads for its interpreter.
 const firstLine = 256
 
-// Why says why a program cannot be executed; err is why that cannot be told. The interpreter of a script has to be executable, too.
+// Why returns the reason why a program cannot be executed; err means that it is not known. The interpreter of a script has to be
+// executable, too.
 func Why(path string) (why, err error) {
 	why, err = whyFile(path)
 	program := path
@@ -39,8 +40,8 @@ func Why(path string) (why, err error) {
 	return why, err
 }
 
-// Interpreter is the program that executes a script, by the script's first line ("#!/bin/sh"). It is empty if the file is no script
-// or cannot be read, and for a path that is relative to the folder of whoever executes the script.
+// Interpreter returns the program that executes a script, from the script's first line ("#!/bin/sh"). It is empty if the file is no
+// script or cannot be read, and if the interpreter's path is relative.
 func Interpreter(path string) string {
 	f, _, err := regular.Open(path, 0)
 	if err != nil {
@@ -63,7 +64,7 @@ func Interpreter(path string) string {
 	return string(rest)
 }
 
-// whyFile is Why without a look into the file.
+// whyFile is Why, but does not read the file.
 func whyFile(path string) (why, err error) {
 	info, err := os.Stat(path)
 	switch {

@@ -1,6 +1,5 @@
-// Package failure has the errors that commands end with: their text in three parts,
-// and the kinds that decide with which exit code a command ends, and what is
-// remembered of it.
+// Package failure has the errors that commands end with: their text in three parts, and the kinds
+// that decide a command's exit code and the record of the failure.
 package failure
 
 import (
@@ -9,19 +8,19 @@ import (
 	"fmt"
 )
 
-// Error is a failure as an operator reads it, in three parts.
+// Error is a failure with its text for an operator, in three parts.
 type Error struct {
 	What  error     // what happened
 	State Aftermath // what state the host is in
-	Fix   string    // what to do; empty if What says it, or nothing helps but waiting
+	Fix   string    // what to do; empty if What says it, or only waiting helps
 }
 
-// Aftermath is what state a failure leaves the host in, or the store of a find server. The
-// zero Aftermath is that of a failure before the first change.
+// Aftermath is the state in which a failure leaves the host, or the store of a find server. The
+// zero Aftermath belongs to a failure before the first change.
 type Aftermath string
 
-// Unchanged begins an error that is met before the first change. What happened is
-// formatted as by fmt.Errorf.
+// Unchanged returns an error from before the first change. The arguments are formatted as by
+// fmt.Errorf.
 func Unchanged(format string, args ...any) *Error { return &Error{What: fmt.Errorf(format, args...)} }
 
 // To says what to do.
@@ -45,8 +44,8 @@ func (e *Error) Unwrap() error { return e.What }
 
 func (s Aftermath) String() string { return cmp.Or(string(s), "nothing was changed") }
 
-// In says of an error that was met after the first change what state the host is in;
-// who met it could not know. Other errors than an *Error are returned as they are.
+// In adds the state of the host to an error from after the first change; its origin could not know
+// the state. Errors that are no *Error are returned as they are.
 func In(s Aftermath, err error) error {
 	if e, ok := err.(*Error); ok {
 		return &Error{e.What, s, e.Fix}
@@ -54,8 +53,8 @@ func In(s Aftermath, err error) error {
 	return err
 }
 
-// NeedsPersonError is a state of the host that the updater cannot repair by
-// itself. The command that meets it exits with 4.
+// NeedsPersonError is a state of the host that the updater cannot repair by itself. A command that
+// finds it exits with 4.
 type NeedsPersonError struct{ Err error }
 
 func (e *NeedsPersonError) Error() string { return e.Err.Error() }

@@ -1,8 +1,8 @@
 // Package folder holds a folder open that belongs to somebody else, so that root
 // can work in it while its owner renames it, or puts a link in its place.
 //
-// The way to the folder is walked once. A link on it is followed only where root
-// made it: root owns the link, and nobody else can make names where it lies. From
+// The way to the folder is walked once. A link on it is followed only if root
+// made it: root owns the link, and nobody else can make names in the link's folder. From
 // then on everything is done through the open folder, by names of one element (see
 // At), so that no later change of the way leads anywhere else.
 package folder
@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// maxLinks is how many links one way may lead through, as in the kernel.
+	// maxLinks is the largest number of links on one way, as in the kernel.
 	maxLinks = 40
 
-	// handles is where the kernel lets a process name what it has open.
+	// handles is the folder in which the kernel lists a process's open files.
 	handles = "/proc/self/fd/"
 )
 
@@ -32,8 +32,7 @@ type Folder struct {
 	path string
 }
 
-// Open opens the folder at path. An error matches fs.ErrNotExist where there is
-// none.
+// Open opens the folder at path. If there is no such folder, the error matches fs.ErrNotExist.
 func Open(path string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -54,14 +53,14 @@ func Open(path string) (*Folder, error) {
 	return &Folder{dir: os.NewFile(uintptr(fd), w.path), path: w.path}, nil
 }
 
-// Close lets go of the folder. What At returned must not be used any more.
+// Close closes the folder. Paths from At must not be used any more.
 func (f *Folder) Close() error { return f.dir.Close() }
 
-// Path is where the folder was found, without links: for people.
+// Path returns the path of the folder when it was opened, without links: for people.
 func (f *Folder) Path() string { return f.path }
 
-// At returns a path that leads to a name in this folder, wherever the folder is now.
-// It is for this process alone, and as long as the folder is open.
+// At returns a path to a name in this folder, even if the folder was moved. It is for this process
+// alone, as long as the folder is open.
 func (f *Folder) At(name string) string {
 	return handles + strconv.Itoa(int(f.dir.Fd())) + "/" + name
 }
@@ -75,8 +74,8 @@ func (f *Folder) Owner() (uid, gid int, err error) {
 	return int(st.Uid), int(st.Gid), nil
 }
 
-// Removed reports whether the folder was removed since it was opened: the kernel lists such a folder no more, of whatever
-// file system it is, and lists one that was renamed.
+// Removed reports whether the folder was removed since it was opened: on any file system, the kernel no longer lists a
+// removed folder, but lists a renamed one.
 func (f *Folder) Removed() bool {
 	fd, err := unix.Openat(int(f.dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -87,7 +86,7 @@ func (f *Folder) Removed() bool {
 	return errors.Is(err, unix.ENOENT)
 }
 
-// IsAt reports whether a path is one of At's: one element in an open folder.
+// IsAt reports whether a path comes from At: one element in an open folder.
 func IsAt(path string) bool {
 	rest, ok := strings.CutPrefix(path, handles)
 	number, name, found := strings.Cut(rest, "/")
@@ -99,12 +98,12 @@ func IsAt(path string) bool {
 	return err == nil && n >= 0 && strconv.Itoa(n) == number
 }
 
-// Explain gives a text the folder's path in the place of At's, for people.
+// Explain replaces At's path in a text by the folder's path, for people.
 func (f *Folder) Explain(text string) string {
 	return strings.ReplaceAll(text, strings.TrimSuffix(f.At(""), "/"), f.path)
 }
 
-// walk is the way to a folder, as far as it was gone.
+// walk is the way to a folder, as far as it was followed.
 type walk struct {
 	at    int // the folder that was reached, opened
 	path  string
@@ -117,8 +116,8 @@ func (w *walk) close() {
 	}
 }
 
-// enter goes on to a folder, which must not be a link. That it is to be a folder
-// makes the kernel mount what is mounted on demand.
+// enter continues to a folder, which must not be a link. O_DIRECTORY makes the kernel mount file
+// systems that are mounted on demand.
 func (w *walk) enter(at int, name string) error {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -132,7 +131,7 @@ func (w *walk) enter(at int, name string) error {
 	return nil
 }
 
-// along goes on along a path.
+// along follows a path.
 func (w *walk) along(path string) error {
 	for rest := split(path); len(rest) > 0; {
 		name := rest[0]
@@ -157,8 +156,8 @@ func (w *walk) along(path string) error {
 	return nil
 }
 
-// link returns what a link leads to, if it may be followed. It is read from what was
-// looked at, so that nobody can exchange it in between.
+// link returns the target of a link, if it may be followed. It checks and reads one open file, so
+// that nobody can exchange it in between.
 func (w *walk) link(name string) (target string, err error) {
 	fd, err := unix.Openat(w.at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -191,8 +190,8 @@ func (w *walk) link(name string) (target string, err error) {
 	return string(buf[:n]), nil
 }
 
-// rootMade reports whether nobody but root could have made a link in a folder. Whoever
-// is not root follows links with no more rights than who made them.
+// rootMade reports whether nobody but root could have made a link in a folder. If the process is
+// not root's, it has no more rights than the link's author.
 func rootMade(link, parent unix.Stat_t) bool {
 	if os.Geteuid() != 0 {
 		return true

@@ -10,30 +10,30 @@ import (
 	"teleport-update/internal/procfs"
 )
 
-// ID tells a folder from others, as it is written down. The zero ID is none.
+// ID distinguishes folders, in a form that can be stored. The zero ID stands for no folder.
 type ID struct {
-	// Boot is that of the device number, which another boot may give to another disk.
+	// Boot is the boot of the device number, which another boot may give to another disk.
 	Boot   string `json:"boot"`
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
-	// FileSystem tells the file system from others for good, in hexadecimal: the kernel's
-	// number of it (f_fsid of statfs(2)), and the UUID of XFS, which makes that number from
-	// the device. Some have none.
+	// FileSystem identifies the file system for good, in hexadecimal: the kernel's number of it
+	// (f_fsid of statfs(2)), and the UUID of XFS, which makes that number from the device. Empty if
+	// the file system has none.
 	FileSystem string `json:"file_system,omitempty"`
-	// Mount is where the file system is mounted; empty if the kernel does not say.
+	// Mount is the path of the file system's mount; empty if the kernel does not say.
 	Mount string `json:"mount,omitempty"`
 }
 
-// Same reports whether both are certain to be one folder: device and inode say so
-// within one boot, file system and inode whenever they agree. Another boot may give
-// one folder other numbers, so that false says less then.
+// Same reports whether both are certain to be one folder: within one boot by device and inode,
+// otherwise by file system and inode. Another boot may give one folder other numbers, so that
+// false says less then.
 func (id ID) Same(other ID) bool {
 	return id.Inode == other.Inode &&
 		(id.Boot == other.Boot && id.Device == other.Device || id.FileSystem != "" && id.FileSystem == other.FileSystem)
 }
 
-// Differs reports whether both are certain to be two folders: of one file system, with
-// other inodes.
+// Differs reports whether both are certain to be two folders: on one file system, with different
+// inodes.
 func (id ID) Differs(other ID) bool {
 	return id.Inode != other.Inode && id.FileSystem != "" && id.FileSystem == other.FileSystem
 }

@@ -1,8 +1,8 @@
-// Package golden is for tests. It holds what other programs and other people rely on
-// to what was agreed on: files, texts and names, against golden files in testdata.
+// Package golden is for tests. It compares files, texts and names on which other programs and
+// other people rely with golden files in testdata.
 //
-// A difference is either a fault, or a change of a contract. Then the test is run with
-// -update, which writes the golden file, and whoever reviews the commit sees the
+// A difference is either a fault, or a change of a contract. For a change, run the test with
+// -update, which writes the golden file, so that the reviewer of the commit sees the
 // change there.
 package golden
 
@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// File fails a test unless a golden file, by its path from the test's folder, holds
-// just that.
+// File fails a test unless a golden file, by its path from the test's folder, has exactly this
+// text.
 func File(t testing.TB, path, got string) {
 	t.Helper()
 	want, err := os.ReadFile(path)
@@ -40,8 +40,7 @@ func File(t testing.TB, path, got string) {
 		difference(path, got))
 }
 
-// Part fails a test unless a page has just this text between the marks that say what
-// it was written from.
+// Part fails a test unless a page has exactly this text between the marks that name its source.
 func Part(t testing.TB, path, source, text string) {
 	t.Helper()
 	begin, end := "<!-- written from "+source+": begin -->\n", "<!-- end -->\n"
@@ -57,8 +56,8 @@ func Part(t testing.TB, path, source, text string) {
 	File(t, path, before+begin+text+end+after)
 }
 
-// Folder fails a test unless the golden files in a folder have just these names:
-// what went away is a change, too.
+// Folder fails a test unless the golden files in a folder have exactly these names: a removed file
+// is a change, too.
 func Folder(t testing.TB, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -78,7 +77,7 @@ func Folder(t testing.TB, dir string, names ...string) {
 	}
 }
 
-// difference is as a reviewer reads it, where there is a program that says it.
+// difference returns the difference for a reviewer, or the whole text if diff(1) is not installed.
 func difference(path, got string) string {
 	cmd := exec.Command("diff", "-u", "--label", "agreed", "--label", "now", path, "-")
 	cmd.Stdin = bytes.NewReader([]byte(got))

@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// Reference holds the part of a page between its two marks to what a program says of
-// itself: its global flags, the flags that many commands have, then each command and each
-// command of a command with its other flags. help is what the program prints for --help
-// after these words.
+// Reference compares the part of a page between its two marks with a program's help: its global
+// flags, the flags that many commands have, then each command and each subcommand with its other
+// flags. help returns the program's text for --help after these words.
 func Reference(t testing.TB, path, program string, help func(command ...string) string) {
 	t.Helper()
 	all := helpParts(help())
@@ -26,10 +25,10 @@ func Reference(t testing.TB, path, program string, help func(command ...string) 
 	Part(t, path, "the help of "+program, text+commands+"\n")
 }
 
-// many is in how many commands a flag is, with the same words, to be printed once.
+// many is the number of commands from which a flag, with the same words, is printed once.
 const many = 10
 
-// sharedFlags takes the rows of flags that many commands have out of the tables of the commands.
+// sharedFlags moves the rows of flags that many commands have out of the tables of the commands.
 func sharedFlags(commands string) (shared, rest string) {
 	times := map[string]int{}
 	for line := range strings.Lines(commands) {
@@ -44,7 +43,7 @@ func sharedFlags(commands string) (shared, rest string) {
 			rest += line
 		}
 	}
-	rest = strings.ReplaceAll(rest+"\n", flagHead+"\n", "\n") // tables of which nothing is left
+	rest = strings.ReplaceAll(rest+"\n", flagHead+"\n", "\n") // tables that are empty now
 	return shared, strings.TrimSuffix(rest, "\n")
 }
 
@@ -84,7 +83,7 @@ func helpParts(text string) map[string]string {
 	return parts
 }
 
-// unindented is a part without the three spaces before each line.
+// unindented removes the three spaces before each line of a part.
 func unindented(part string) string {
 	lines := strings.Split(strings.Trim(part, "\n"), "\n")
 	for i, line := range lines {
@@ -96,7 +95,7 @@ func unindented(part string) string {
 func names(commands string) (list []string) {
 	for line := range strings.Lines(commands) {
 		if fields := strings.Fields(line); len(fields) > 0 {
-			list = append(list, strings.TrimSuffix(fields[0], ",")) // others are its aliases
+			list = append(list, strings.TrimSuffix(fields[0], ",")) // the others are its aliases
 		}
 	}
 	return list
@@ -107,7 +106,7 @@ var (
 	environment = regexp.MustCompile(` \[\$(\w+)\]$`)
 	byDefault   = regexp.MustCompile(` \(default: (.*)\)$`)
 	choice      = regexp.MustCompile(`\w\|[\w…]`)
-	// escape keeps what a help text says from being Markdown.
+	// escape keeps a help text from being read as Markdown.
 	escape = strings.NewReplacer("*", `\*`, "<", "&lt;")
 )
 

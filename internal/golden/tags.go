@@ -16,8 +16,8 @@ var (
 	module   = strings.SplitN(reflect.TypeFor[walker]().PkgPath(), "/", 2)[0]
 )
 
-// Tags fails a test unless each exported field of what is written, with all that hangs
-// from it, has a tag that gives it a name in snake case; key is "json" or "yaml".
+// Tags fails a test unless each exported field of the written values, and of all values below
+// them, has a tag with a name in snake case; key is "json" or "yaml".
 func Tags(t testing.TB, key string, written ...any) {
 	t.Helper()
 	w := walker{key: key, seen: map[reflect.Type]bool{}}
@@ -67,7 +67,7 @@ func (w *walker) walk(t reflect.Type) {
 	}
 }
 
-// asText reports whether a type says itself how it is written.
+// asText reports whether a type has its own written form.
 func asText(t reflect.Type) bool {
 	for _, as := range []reflect.Type{reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[json.Marshaler]()} {
 		if t.Implements(as) || reflect.PointerTo(t).Implements(as) {
@@ -77,8 +77,8 @@ func asText(t reflect.Type) bool {
 	return false
 }
 
-// Fill gives each exported field of the struct that v points to a value that is not
-// its zero, the same ones each time, and each list one element.
+// Fill sets each exported field of the struct that v points to to a value other than zero, the
+// same each time, and gives each list one element.
 func Fill(v any) { fill(reflect.ValueOf(v).Elem(), "") }
 
 func fill(v reflect.Value, name string) {

@@ -1,5 +1,5 @@
-// Package journald tells whether systemd's journal reads what a program writes: it adds
-// the time of each line by itself, and understands priorities.
+// Package journald says whether systemd's journal reads a program's output: the journal adds the
+// time of each line by itself, and understands priorities.
 package journald
 
 import (
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reads compares a stream with the one that systemd announced to the program. It is nil if it is
-// no file.
+// Reads compares a stream with the one that systemd announced to the program. f is nil if the
+// stream is no file.
 func Reads(f *os.File) bool {
 	if f == nil {
 		return false

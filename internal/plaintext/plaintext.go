@@ -1,6 +1,6 @@
 // Package plaintext reads text as editors and shells of Windows save it: with a byte order mark
-// before it, in UTF-8 or, by PowerShell's `>`, in UTF-16. Nobody sees the mark, and a secret that
-// begins with it is another one.
+// before it, in UTF-8 or, by PowerShell's `>`, in UTF-16. The mark is invisible, and changes a
+// secret that begins with it.
 package plaintext
 
 import (
@@ -16,7 +16,7 @@ const (
 	utf16Most = "\xfe\xff" // big-endian
 )
 
-// UTF8 returns a text in UTF-8 without a byte order mark. Without a mark nothing tells the encoding,
+// UTF8 returns a text in UTF-8 without a byte order mark. Without a mark the encoding is unknown,
 // and a text that is not in the encoding of its mark is damaged: both stay as they are.
 func UTF8(data []byte) []byte {
 	if rest, marked := bytes.CutPrefix(data, []byte(utf8Mark)); marked {
@@ -47,7 +47,7 @@ func UTF8(data []byte) []byte {
 // IsUTF16 reports whether a text begins with the byte order mark of UTF-16.
 func IsUTF16(data []byte) bool { return byteOrder(data) != nil }
 
-// byteOrder is that of a text in UTF-16; nil if it has no mark of one.
+// byteOrder returns the byte order of a text in UTF-16; nil if it has no such mark.
 func byteOrder(data []byte) binary.ByteOrder {
 	switch {
 	case bytes.HasPrefix(data, []byte(utf16Less)):

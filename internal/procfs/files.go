@@ -14,16 +14,15 @@ import (
 // An Executable is the file that a process executes.
 type Executable struct {
 	PID  int
-	Path string // as the kernel names it, without the word that it was deleted
+	Path string // as the kernel names it, without " (deleted)"
 	File FileID // zero if the process ended meanwhile
-	// Hidden is why it cannot be looked at, as in some sandboxes, or on another user's file system. Then
-	// there is no more than the PID.
+	// Hidden is the reason why it cannot be looked at, as in some sandboxes, or on another user's file
+	// system. Then only PID is set.
 	Hidden error
 }
 
-// Executables returns what all processes execute. An error means that it is not
-// known of one of them: who must not overlook any has to stop then, and look at the
-// hidden ones.
+// Executables returns the executables of all processes. After an error, one of them is not known:
+// a caller that must not overlook any has to stop then, and has to check the hidden ones.
 func (f FS) Executables() ([]Executable, error) {
 	pids, err := f.pids()
 	if err != nil {
@@ -53,27 +52,27 @@ func (f FS) Executables() ([]Executable, error) {
 	return all, nil
 }
 
-// Calls reports whether a process calls itself by the name of a program, as far as the
-// kernel keeps it. It may be looked at where its executable may not.
+// Calls reports whether a process has the name of a program, as far as the kernel keeps it. The
+// name can be read even if the executable may not be looked at.
 func (f FS) Calls(pid int, program string) bool {
 	const kept = 15 // TASK_COMM_LEN, less the zero byte
 	return f.Name(pid) == program[:min(len(program), kept)]
 }
 
-// Locked reports whether some process holds the file at path locked by flock(2),
-// without taking the lock: who takes it, if only for an instant, may turn another
-// one away.
+// Locked reports whether some process holds the file at path locked by flock(2), without taking
+// the lock: a lock, even for an instant, may turn another process away.
 func (f FS) Locked(path string) bool { return len(f.holders(path)) > 0 }
 
-// LockedByUsers is Locked, by processes of which none is known to be root's: whoever may read
-// a file can lock it. Of one that has ended, and left the lock to another, it is not known.
+// LockedByUsers is Locked without a process that is known to be root's: every user who may read a
+// file can lock it. The user of a process that has ended, and left the lock to another, is
+// not known.
 func (f FS) LockedByUsers(path string) bool {
 	holders := f.holders(path)
 	return len(holders) > 0 && !slices.ContainsFunc(holders, f.ofRoot)
 }
 
-// ofRoot goes by who began a process: the owner of its folder is root also where it may
-// not be traced.
+// ofRoot reads the user who started a process, not the owner of its folder in /proc: root owns
+// that also if the process may not be traced.
 func (f FS) ofRoot(pid string) bool {
 	status, _ := os.ReadFile(filepath.Join(f.Proc, pid, "status"))
 	for line := range strings.Lines(string(status)) {
@@ -84,7 +83,7 @@ func (f FS) ofRoot(pid string) bool {
 	return false
 }
 
-// holders are the processes that locked a file.
+// holders returns the processes that locked a file.
 func (f FS) holders(path string) (pids []string) {
 	id, err := Identify(path, 0)
 	if err != nil {
@@ -112,9 +111,9 @@ func (f FS) holders(path string) (pids []string) {
 	return pids
 }
 
-// locks reports whether a process holds a lock on a file that it has open. The table of locks has the device of the
-// superblock, and on btrfs and overlayfs stat(2) has another one for each subvolume and layer, where inodes have numbers
-// that others have too.
+// locks reports whether a process holds a lock on a file that it has open. The table of locks names the device of the
+// superblock. On btrfs and overlayfs, stat(2) returns another device for each subvolume and layer, and inode numbers are
+// unique only within one.
 func (f FS) locks(pid string, file FileID) bool {
 	n, err := strconv.Atoi(pid)
 	if err != nil {

@@ -21,8 +21,8 @@ func (f FS) Group(controlGroup string) []Process {
 	return found
 }
 
-// groupPIDs are those of the processes of a control group and those below it, dead and hidden
-// ones, too.
+// groupPIDs returns the PIDs of a control group and the groups below it, dead and hidden ones,
+// too.
 func (f FS) groupPIDs(controlGroup string) (pids []int) {
 	root, ok := f.groupFolder(controlGroup)
 	if !ok {
@@ -43,8 +43,8 @@ func (f FS) groupPIDs(controlGroup string) (pids []int) {
 	return pids
 }
 
-// hierarchies are the folders in which systemd may have its control groups: the only hierarchy
-// there is, or its own beside the controllers' of cgroup v1.
+// hierarchies are the folders in which systemd may have its control groups: the only hierarchy, or
+// systemd's own beside the controllers' hierarchies of cgroup v1.
 var hierarchies = []string{"", "unified", "systemd"}
 
 // groupFolder finds a control group in the hierarchy that systemd uses.
@@ -61,9 +61,9 @@ func (f FS) groupFolder(controlGroup string) (string, bool) {
 	return "", false
 }
 
-// Runs reports whether a system service has a process, whichever slice it is in. A process that
-// cannot be looked at counts. The slice that services are in by default is looked into first: most
-// calls read no more than the service's own group.
+// Runs reports whether a system service has a process, in any slice. A process that cannot be
+// looked at counts. The default slice of services is read first: most calls read no more than the
+// service's own group.
 func (f FS) Runs(service string) bool {
 	if f.runsIn("system.slice", service) {
 		return true
@@ -93,8 +93,7 @@ func (f FS) runsIn(slice, service string) bool {
 	return len(f.Group(group)) > 0 || f.HiddenIn(group) != nil
 }
 
-// FrozenAt is the uppermost control group, from one up to the root, whose processes somebody keeps from running; empty if
-// there is none.
+// FrozenAt returns the uppermost frozen control group, from the given one up to the root; empty if no group is frozen.
 func (f FS) FrozenAt(controlGroup string) (highest string) {
 	folder, ok := f.groupFolder(controlGroup)
 	if !ok {
@@ -109,15 +108,15 @@ func (f FS) FrozenAt(controlGroup string) (highest string) {
 	return highest
 }
 
-// SelfIn reports whether this process is in the control group of a unit of
-// systemd's or below it: systemd ends it when it stops the unit.
+// SelfIn reports whether this process is in the control group of a systemd unit or below it:
+// systemd ends it when it stops the unit.
 func (f FS) SelfIn(unit string) bool {
 	groups, err := os.ReadFile(filepath.Join(f.Proc, "self/cgroup"))
 	return err == nil && groupsOf(string(groups), unit)
 }
 
-// ServiceOf is the system service that a process belongs to; empty if it belongs to none, as in a
-// session of a person.
+// ServiceOf returns the system service that a process belongs to; empty if it belongs to none, as
+// in a session of a person.
 func (f FS) ServiceOf(pid int) string {
 	groups, err := os.ReadFile(f.of(pid, "cgroup"))
 	if err != nil {
@@ -125,7 +124,7 @@ func (f FS) ServiceOf(pid int) string {
 	}
 	for line := range strings.Lines(string(groups)) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		// Of version 1, systemd's own hierarchy tells; the others may have less.
+		// In version 1, only systemd's own hierarchy is complete.
 		if len(parts) < 3 || parts[1] != "" && parts[1] != "name=systemd" || strings.Contains(parts[2], "/user.slice/") {
 			continue
 		}
@@ -141,9 +140,9 @@ func (f FS) ServiceOf(pid int) string {
 	return ""
 }
 
-// groupsOf reports whether control groups, as /proc/PID/cgroup lists them, are a
-// unit's or below it. In a container a unit of the host outside may come before
-// those of the systemd inside.
+// groupsOf reports whether control groups, as /proc/PID/cgroup lists them, belong to a unit or are
+// below it. In a container a unit of the outer host may come before the units of the systemd
+// inside.
 func groupsOf(groups, unit string) bool {
 	for line := range strings.Lines(groups) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)

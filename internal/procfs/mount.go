@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// MountOf returns where the file system is mounted on which a file is that this process
-// has open; empty if the kernel does not say.
+// MountOf returns the mount point of the file system of a file that this process has open; empty
+// if the kernel does not say.
 func (f FS) MountOf(file *os.File) (string, error) {
 	about, err := os.ReadFile(filepath.Join(f.Proc, "self/fdinfo", strconv.Itoa(int(file.Fd()))))
 	if err != nil {
@@ -38,11 +38,11 @@ func (f FS) MountOf(file *os.File) (string, error) {
 // unescaped undoes what the kernel does to paths in its table of mounts (proc(5)).
 var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// Unescaped is a path of the kernel's table of mounts, or of an fstab(5), as it is.
+// Unescaped returns a path of the kernel's table of mounts, or of an fstab(5), without escapes.
 func Unescaped(path string) string { return unescaped.Replace(path) }
 
-// MountAt returns where the file system is mounted on which a path is; of a path that is
-// not there, the nearest folder above it counts. Links are followed.
+// MountAt returns the mount point of a path's file system; for a missing path, the nearest folder
+// above it counts. Links are followed.
 func (f FS) MountAt(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	for errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
@@ -69,8 +69,8 @@ func (f FS) MountAt(path string) (string, error) {
 	return found, nil
 }
 
-// Mounts are the paths at which file systems are mounted, without links, in the order in which they were. It asks the kernel
-// alone: a file server that does not answer holds nobody up.
+// Mounts returns the paths of mounted file systems, without links, in the order of their mounting. It asks the kernel alone:
+// a file server that does not answer delays nobody.
 func (f FS) Mounts() (all []string, err error) {
 	mounts, err := os.ReadFile(filepath.Join(f.Proc, "self/mountinfo"))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package procfs reads what the kernel tells of processes: what they execute,
-// which belong to a unit, which have a file open. It is the only reader of /proc
+// Package procfs reads the kernel's data about processes: their executables,
+// their units, their open files. It is the only reader of /proc
 // in the updater, so that no two parts of it can disagree about a process.
 //
-// A process may end between two looks at it. Whatever is said here was true of
-// that process at some moment of the call.
+// A process may end between two looks at it. Every result was true of
+// the process at some moment of the call.
 package procfs
 
 import (
@@ -20,19 +20,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is where the kernel tells of processes.
+// FS holds the mounts in which the kernel describes processes.
 type FS struct {
 	Proc    string // the mount of proc(5)
 	Cgroups string // the mount of cgroups(7)
 }
 
-// Host is that of the host.
+// Host returns the mounts of the host.
 func Host() FS { return FS{Proc: "/proc", Cgroups: "/sys/fs/cgroup"} }
 
-// Self is the file that this process executes, whatever became of its name.
+// Self is the file that this process executes, even if the file was renamed or removed.
 const Self = "/proc/self/exe"
 
-// An ID tells processes apart although PIDs are used again.
+// An ID distinguishes processes although PIDs are used again.
 type ID struct {
 	PID   int
 	Start uint64 // clock ticks since boot
@@ -43,27 +43,27 @@ type Process struct {
 	ID
 	Parent int
 	Exe    string // the file that it executes, as the kernel names it
-	Halted bool   // a signal stopped it, and none had it go on (SIGSTOP)
+	Halted bool   // a signal stopped it, and it was not continued (SIGSTOP)
 }
 
-// deleted is what the kernel appends to the name of a file that lost it.
+// deleted is the end of the kernel's name of a file that was removed.
 const deleted = " (deleted)"
 
-// Inside reports whether the executable is in a folder, a path without links. One
-// that was deleted there is not: what the process runs is no longer what the
-// folder holds. Without a folder any executable will do.
+// Inside reports whether the executable is in a folder, a path without links. A deleted executable
+// is not: the process runs another file than the folder has now. Without a folder any executable
+// will do.
 func (p Process) Inside(dir string) bool {
 	return dir == "" || p.CameFrom(dir) && !strings.HasSuffix(p.Exe, deleted)
 }
 
-// CameFrom is Inside for a file that may have been deleted since: what the process
-// did, it did as what the folder held.
+// CameFrom is Inside for a file that may have been deleted since: the process acted as a program
+// of the folder.
 func (p Process) CameFrom(dir string) bool { return strings.HasPrefix(p.Exe, dir+"/") }
 
 // executor is the program, beside its own, by which systemd 255 and later sets up a process.
 const executor = "systemd-executor"
 
-// Forked reports whether a process was forked by PID 1 for a unit and does not execute the unit's program as yet.
+// Forked reports whether PID 1 forked a process for a unit and the process does not execute the unit's program as yet.
 func (f FS) Forked(p Process) bool {
 	first := f.Process(1)
 	if first == nil || p.Parent != 1 {
@@ -91,17 +91,18 @@ func (f FS) Process(pid int) *Process {
 	p := Process{ID: ID{PID: pid}, Halted: fields[0] == "T"}
 	p.Parent, _ = strconv.Atoi(fields[1])
 	p.Start, _ = strconv.ParseUint(fields[19], 10, 64)
-	// The dead execute nothing.
+	// A dead process executes nothing.
 	if p.Exe, err = os.Readlink(f.of(pid, "exe")); err != nil {
 		return nil
 	}
 	return &p
 }
 
-// Hidden is why it cannot be told what a process executes, although it is there: this program
-// lacks a right that root usually has, as in some sandboxes. It is nil for a process that
-// can be looked at, and for one that is gone. With hidepid=2, or ProtectProc=invisible, even its
-// folder is not shown: a signal tells that it is there.
+// Hidden returns the reason why a process's executable cannot be read, although the process
+// exists: this program lacks a right that root usually has, as in some sandboxes. It is nil for a
+// process that can be looked at, and for one that is gone. With hidepid=2, or
+// ProtectProc=invisible, even its folder is not shown: only a signal shows that the process
+// exists.
 func (f FS) Hidden(pid int) error {
 	_, err := os.Readlink(f.of(pid, "exe"))
 	if errors.Is(err, fs.ErrPermission) {
@@ -127,18 +128,18 @@ func (f FS) HiddenIn(controlGroup string) error {
 	return nil
 }
 
-// Name is what a process calls itself, for a person. Whoever runs it chose the words.
+// Name returns a process's own name, for a person. The process may choose any words.
 func (f FS) Name(pid int) string {
 	name, _ := os.ReadFile(f.of(pid, "comm"))
 	return strings.TrimSpace(console.Excerpt(strings.TrimSpace(string(name)), maxName))
 }
 
-// maxName is how many characters a kernel keeps of it, and some more.
+// maxName is a little more than the number of characters that the kernel keeps.
 const maxName = 32
 
 func (f FS) of(pid int, name string) string { return filepath.Join(f.Proc, strconv.Itoa(pid), name) }
 
-// pids are those of all processes.
+// pids returns the PIDs of all processes.
 func (f FS) pids() ([]int, error) {
 	entries, err := os.ReadDir(f.Proc)
 	if err != nil {
@@ -153,7 +154,7 @@ func (f FS) pids() ([]int, error) {
 	return pids, nil
 }
 
-// PIDFile returns the number in a PID file, 0 if there is none.
+// PIDFile returns the number in a PID file, or 0.
 func PIDFile(path string) int {
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) > 64 {
@@ -166,21 +167,19 @@ func PIDFile(path string) int {
 	return int(pid)
 }
 
-// BootID tells one boot of the host from another.
+// BootID identifies this boot of the host.
 func BootID() string {
 	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data))
 }
 
-// A FileID makes two names the same file, in whatever mount namespace they are
-// seen.
+// A FileID identifies a file, by any of its names and in any mount namespace.
 type FileID struct {
 	Major, Minor uint32
 	Inode        uint64
 }
 
-// Identify never waits for a file server that does not answer. flags are those of
-// statx(2).
+// Identify never waits for a file server that does not answer. flags are flags of statx(2).
 func Identify(path string, flags int) (FileID, error) {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, flags|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
@@ -190,8 +189,8 @@ func Identify(path string, flags int) (FileID, error) {
 	return FileID{st.Dev_major, st.Dev_minor, st.Ino}, nil
 }
 
-// gone reports whether an error says that a process ended meanwhile, or is a
-// thread of the kernel.
+// gone reports whether an error means that a process ended meanwhile, or is a thread of the
+// kernel.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }

@@ -6,15 +6,14 @@ import (
 	"syscall"
 )
 
-// Started is with what a process was started.
+// Started holds the arguments and the environment with which a process was started, and its user.
 type Started struct {
 	Command     []string // its words, the program first
 	Environment []string // NAME=VALUE
 	UID         int
 }
 
-// Started returns that of a process; ok is false where it is gone, or may not be looked
-// at.
+// Started returns them for a process; ok is false if it is gone, or may not be looked at.
 func (f FS) Started(pid int) (s Started, ok bool) {
 	command, err1 := os.ReadFile(f.of(pid, "cmdline"))
 	environment, err2 := os.ReadFile(f.of(pid, "environ"))
@@ -25,7 +24,7 @@ func (f FS) Started(pid int) (s Started, ok bool) {
 	return Started{Command: fieldsOf(command), Environment: fieldsOf(environment), UID: int(info.Sys().(*syscall.Stat_t).Uid)}, true
 }
 
-// fieldsOf are strings of which each ends with a NUL.
+// fieldsOf splits data into strings that end with a NUL each.
 func fieldsOf(data []byte) []string {
 	if len(data) == 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CouldNotLook says which process could not be looked at, and why. It has no more of the process than what anybody may
-// read, which may be the PID alone.
+// CouldNotLook returns an error that names a process that could not be looked at, and the reason. It uses only data
+// that anybody may read, which may be the PID alone.
 func (f FS) CouldNotLook(pid int, why error) error {
 	name := f.Name(pid)
 	if name != "" {
@@ -25,11 +25,11 @@ func (f FS) CouldNotLook(pid int, why error) error {
 	return fmt.Errorf("could not look at PID %d%s: %w", pid, name, why)
 }
 
-// Unseen returns an error that names a process of one of these users which could not be looked at, so that nobody can tell
-// which files it has open; nil if all can be looked at. For root that takes the right of MayLook; a security module may
-// keep single processes to themselves nevertheless, and so does a user namespace outside of a container.
+// Unseen returns an error that names a process of one of these users which could not be looked at, so that its open files
+// are not known; nil if all can be looked at. For root that takes the right of MayLook; even then, a security module may
+// hide single processes, and so does a user namespace outside of a container.
 func (f FS) Unseen(users ...int) error {
-	if err := f.Hidden(1); err != nil { // it always is there: if it is not shown, others may not be either
+	if err := f.Hidden(1); err != nil { // it always exists: if it is not shown, others may not be either
 		return f.CouldNotLook(1, err)
 	}
 	pids, err := f.pids()
@@ -61,8 +61,8 @@ func MayLook() bool {
 	return rights[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
 }
 
-// ofKernel reports whether a process is a thread of the kernel, which executes no file and has none open. Who may not look
-// at other processes may not look at these either.
+// ofKernel reports whether a process is a thread of the kernel, which executes no file and has none open. A process that
+// may not look at other processes may not look at these either.
 func (f FS) ofKernel(pid int) bool {
 	const kernelThread = 0x00200000 // PF_KTHREAD of linux/sched.h
 	stat, err := os.ReadFile(f.of(pid, "stat"))
@@ -77,7 +77,7 @@ func (f FS) ofKernel(pid int) bool {
 	return err == nil && flags&kernelThread != 0
 }
 
-// SameAs is an error if a line of a process's status is another one than of this process's, or cannot be read.
+// SameAs returns an error if a line of a process's status differs from this process's, or cannot be read.
 func (f FS) SameAs(pid int, name string) error {
 	line := func(path string) (string, error) {
 		text, err := os.ReadFile(path)

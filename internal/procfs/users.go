@@ -18,9 +18,9 @@ type User struct {
 	Writes, Locks bool
 }
 
-// Users returns the processes, this one apart, that have one of the files open,
-// in their order, without taking a lock. Of those that this one may not look into
-// nothing is known: Unseen tells whether there are any.
+// Users returns the processes, except this one, that have one of the files open, in their order,
+// without taking a lock. It leaves out processes that this one may not look into: Unseen reports
+// whether there are any.
 func (f FS) Users(files []FileID) ([]User, error) {
 	pids, err := f.pids()
 	if err != nil {
@@ -60,17 +60,17 @@ func (f FS) user(pid int, files []FileID) (u User, uses bool) {
 	return u, uses
 }
 
-// SeenBy is a path by which this process finds what another one has at an absolute path in its own view of the file systems.
+// SeenBy returns a path by which this process finds the file that another process has at an absolute path in its own view of
+// the file systems.
 func (f FS) SeenBy(pid int, path string) string { return filepath.Join(f.of(pid, "root"), path) }
 
-// Sees reports whether there is something at a path for a process, which may have mounts of its
-// own.
+// Sees reports whether a path exists for a process, which may have mounts of its own.
 func (f FS) Sees(pid int, path string) bool {
 	_, err := os.Lstat(f.SeenBy(pid, path))
 	return err == nil
 }
 
-// SeesSame reports whether a process sees at a path what is there for this one, as no process of a container does.
+// SeesSame reports whether a process has the same file at a path as this process. No process of a container does.
 func (f FS) SeesSame(pid int, path string) bool {
 	here, err1 := Identify(path, 0)
 	there, err2 := Identify(f.SeenBy(pid, path), 0)
@@ -78,14 +78,14 @@ func (f FS) SeesSame(pid int, path string) bool {
 }
 
 // OpenByName returns the path, as the kernel has it, of a file that one of the processes has open
-// and whose name begins so, wherever it is and whether it is still there; what SQLite keeps beside
-// a database is left out. Empty: there is none.
+// and whose name begins so, wherever it is and even if it was removed. SQLite's files beside a
+// database are left out. Empty if there is no such file.
 func (f FS) OpenByName(pids []int, prefix string) string {
 	return f.open(pids, func(name string) bool { return strings.HasPrefix(name, prefix) && !isLog(name) })
 }
 
-// HasDatabase reports whether a process has a database of a name open, wherever that is by now, or what SQLite keeps
-// beside it: who renames a database leaves that.
+// HasDatabase reports whether a process has a database of a name open, even if it was moved, or SQLite's files
+// beside it: they stay when a database is renamed.
 func (f FS) HasDatabase(pid int, name string) bool {
 	return f.open([]int{pid}, func(open string) bool { return strings.HasPrefix(open, name) }) != ""
 }
@@ -107,7 +107,8 @@ func (f FS) open(pids []int, fits func(name string) bool) string {
 }
 
 // OpenInstead returns the path, as the kernel has it, of a file that a process has open and that has the name of the file at
-// path, which the process has not open: one of the two was moved. Empty: there is none, or nothing at path.
+// path, if the process does not have the file at path open: one of the two was moved. Empty if there is no such file, or
+// nothing at path.
 func (f FS) OpenInstead(pid int, path string) string {
 	there, err := Identify(path, 0)
 	if err != nil {
@@ -125,8 +126,8 @@ func isLog(name string) bool {
 	return slices.ContainsFunc(databaseSuffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// descriptor reads how a file is open from proc_pid_fdinfo(5). What cannot be read is
-// taken for open for writing.
+// descriptor reads how a file is open from proc_pid_fdinfo(5). Unreadable flags count as open for
+// writing.
 func descriptor(info string) (writes, locks bool) {
 	writes = true
 	for line := range strings.Lines(info) {

@@ -1,5 +1,5 @@
-// Package regular opens and reads regular files in places where somebody else may
-// have put something.
+// Package regular opens and reads regular files at paths that somebody else may
+// have changed.
 //
 // Instead of the file there may be a pipe, at which an open waits for ever, a
 // device, a link that leads to a file of somebody else's, or more bytes than fit
@@ -21,28 +21,28 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// Care is what is asked of a file beside being regular.
+// Care is a condition on a file beside being regular.
 type Care uint8
 
 const (
-	// NoLink asks that the path itself is the file. Otherwise a link may lead to it.
+	// NoLink demands that the path itself is the file. Otherwise a link may lead to it.
 	NoLink Care = 1 << iota
-	// Sealed asks that nobody but the user that runs this can write the file: its
-	// content decides what root does.
+	// Sealed demands that nobody but the user that runs this can write the file: its content decides
+	// what root does.
 	Sealed
 )
 
-// UnsuitableError says that the file at a path is not fit to be read: it is not a regular file, is
-// too large, or may be written by others.
+// UnsuitableError means that the file at a path must not be read: it is not a regular file, is too
+// large, or may be written by others.
 type UnsuitableError struct {
 	Path string
-	What string // what it is instead, and what to do where that is known
+	What string // what it is instead, and what to do if that is known
 }
 
 func (e *UnsuitableError) Error() string { return e.Path + " " + e.What }
 
-// Open opens a regular file for reading. The error is an *UnsuitableError, or one of
-// package os, as for a file that is not there.
+// Open opens a regular file for reading. The error is an *UnsuitableError, or an error of package
+// os, as for a missing file.
 func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
 	look, flags := os.Stat, os.O_RDONLY|unix.O_NONBLOCK
 	if care&NoLink != 0 {
@@ -55,7 +55,7 @@ func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
 	if err := care.check(path, info); err != nil {
 		return nil, nil, err
 	}
-	// What was looked at may have been exchanged meanwhile.
+	// The file may have been exchanged meanwhile.
 	f, err := os.OpenFile(path, flags, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, nil, &UnsuitableError{path, aLink}
@@ -73,7 +73,7 @@ func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Read returns the content of a regular file; one of more than limit bytes is an
+// Read returns the content of a regular file; a file of more than limit bytes is an
 // *UnsuitableError.
 func Read(path string, limit int64, care Care) ([]byte, error) {
 	f, info, err := Open(path, care)

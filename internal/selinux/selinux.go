@@ -1,10 +1,10 @@
-// Package selinux gives files the labels that the host's policy has for where
-// they are.
+// Package selinux gives files the labels that the host's policy has for their
+// paths.
 //
-// A file gets its label from the folder that it is made in. Programs below
-// /var/lib would have one that systemd may not execute; the policy module of the
-// package says which one they are to have, and somebody has to apply it to every
-// version that comes.
+// A new file gets its label from its folder. Programs below
+// /var/lib would get one that systemd may not execute; the policy module of the
+// package has the right label, and somebody has to apply it to every
+// new version.
 package selinux
 
 import (
@@ -17,24 +17,24 @@ import (
 	"time"
 )
 
-// restoreLimit is far more than a few files take.
+// restoreLimit is far more than a few files need.
 const restoreLimit = time.Minute
 
-// Labels says where SELinux is found on this host.
+// Labels holds the paths of SELinux on this host.
 type Labels struct {
-	// FileSystem is where the kernel shows its state.
+	// FileSystem is the mount of the kernel's SELinux file system.
 	FileSystem string
-	// Programs are the places of restorecon(8): the first one is run that exists.
+	// Programs are the paths of restorecon(8): the first existing one is run.
 	Programs []string
 }
 
-// HostLabels are those of any host.
+// HostLabels returns the paths of any host.
 func HostLabels() Labels {
 	return Labels{FileSystem: "/sys/fs/selinux", Programs: []string{"/usr/sbin/restorecon", "/sbin/restorecon"}}
 }
 
-// Restore labels a folder and everything below it as the policy says. It does
-// nothing where SELinux is not in use, or where nothing here can label files.
+// Restore labels a folder and everything below it according to the policy. It does nothing if
+// SELinux is not in use, or no program here can label files.
 func (l Labels) Restore(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(l.FileSystem, "enforce")); err != nil {
 		return nil
@@ -45,7 +45,7 @@ func (l Labels) Restore(ctx context.Context, dir string) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, restoreLimit)
 		defer cancel()
-		// -F: what was moved here from elsewhere keeps its label otherwise.
+		// -F: otherwise files that were moved here from elsewhere keep their labels.
 		if out, err := exec.CommandContext(ctx, program, "-RF", dir).CombinedOutput(); err != nil {
 			return fmt.Errorf("label %s for SELinux: %w: %s", dir, err, bytes.TrimSpace(out))
 		}

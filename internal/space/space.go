@@ -1,7 +1,7 @@
-// Package space tells how much room a file system has left, and says so in the
-// same way everywhere: counted in bytes, written in binary units.
+// Package space reports how much room a file system has left, in the
+// same form everywhere: counted in bytes, written in binary units.
 //
-// What a file system reserves for root is not counted, although root could use it
+// Room that a file system reserves for root is not counted, although root could use it
 // up: it is there so that the host survives a full disk.
 package space
 
@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Free is what a file system has left.
+// Free is the room that a file system has left.
 type Free struct {
 	Bytes int64
-	// RootBytes counts what is reserved for root, too.
+	// RootBytes counts the room that is reserved for root, too.
 	RootBytes int64
-	// Files is how many more files and folders fit. It counts only where
-	// CountsFiles is set: btrfs, for one, has no such number.
+	// Files is how many more files and folders fit. It counts only if CountsFiles is set: btrfs, for
+	// one, has no such number.
 	Files       int64
 	CountsFiles bool
 }
 
-// At returns what the file system of path has left. A path that is not there yet
-// will be on the file system of the nearest folder above that is.
+// At returns the room on the file system of path. A missing path will be on the file system of the
+// nearest existing folder above it.
 func At(path string) (Free, error) {
 	var st unix.Statfs_t
 	if err := nearest(path, func(at string) error { return unix.Statfs(at, &st) }); err != nil {
@@ -36,10 +36,10 @@ func At(path string) (Free, error) {
 		nil
 }
 
-// Error says that a file system has too little room. It matches ENOSPC.
+// Error means that a file system has too little room. It matches ENOSPC.
 type Error struct {
 	Path   string // a path in the file system
-	Need   int64  // bytes, or files; 0 when a failed write is all that is known
+	Need   int64  // bytes, or files; 0 if only a failed write is known
 	Free   int64  // bytes, or files
 	Inodes bool   // the numbers count files, not bytes
 }
@@ -58,8 +58,8 @@ func (e *Error) Error() string {
 // Is makes an Error match ENOSPC.
 func (e *Error) Is(target error) bool { return target == error(unix.ENOSPC) }
 
-// Check returns an *Error when the file system of path has less room than so many
-// bytes and files, and another error when that cannot be told.
+// Check returns an *Error if the file system of path has less room than so many bytes and files,
+// and another error if its room is not known.
 func Check(path string, bytes, files int64) error {
 	free, err := At(path)
 	switch {
@@ -73,8 +73,8 @@ func Check(path string, bytes, files int64) error {
 	return nil
 }
 
-// Explain turns "no space left" and "quota exceeded", which a write to the file
-// system of path has met, into an *Error. Every other error stays as it is.
+// Explain turns "no space left" and "quota exceeded" of a write to the file system of path into an
+// *Error. Every other error stays as it is.
 func Explain(err error, path string) error {
 	if _, done := errors.AsType[*Error](err); done || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
@@ -89,7 +89,7 @@ func Explain(err error, path string) error {
 	return e
 }
 
-// SameFileSystem reports whether two paths are on one file system, as far as At goes.
+// SameFileSystem reports whether two paths are on one file system, as far as At can see.
 func SameFileSystem(a, b string) bool {
 	x, err1 := device(a)
 	y, err2 := device(b)
@@ -102,7 +102,7 @@ func device(path string) (uint64, error) {
 	return uint64(st.Dev), err
 }
 
-// nearest looks at a path, or at the nearest folder above it that is there.
+// nearest looks at a path, or at the nearest existing folder above it.
 func nearest(path string, look func(at string) error) error {
 	err := look(path)
 	for err == unix.ENOENT && path != filepath.Dir(path) {

@@ -1,12 +1,12 @@
 // Package successor runs a newer build of this program in the place of the
-// running one, and tells whether the newer one failed as a program or came to a
+// running one, and says whether the newer one failed as a program or came to a
 // decision.
 //
 // The newer one gets the arguments, the environment and the three standard
-// streams. Beside them it gets a pipe, on which it says one byte when it has begun
-// and one when how it ends is what it meant. One that ends without the second byte
-// may be broken, and one that does not say the first in time hangs: then it is for
-// the caller to do the work itself.
+// streams, and also a pipe, on which it writes one byte when it has begun
+// and one when its end will be intended. A program that ends without the second byte
+// may be broken, and one that does not write the first in time hangs: then
+// the caller has to do the work itself.
 //
 // A program that was run this way never runs another: Current is not nil there.
 package successor
@@ -24,9 +24,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// variable is set in the environment of a successor, to the device and inode of
-// the pipe on pipeFD: a variable that strayed into another program's environment
-// does not make that one write into some file of its own.
+// variable is set in the environment of a successor, to the device and inode of the pipe on
+// pipeFD: if the variable strays into another program's environment, that program does not write
+// into some file of its own.
 const variable = "TELEPORT_UPDATE_SUCCESSOR"
 
 const pipeFD = 3
@@ -34,33 +34,31 @@ const pipeFD = 3
 const (
 	begun   = 'b'
 	decided = 'd'
-	over    = 'o' // not the successor's: the one that runs it ends what is read with it
+	over    = 'o' // not written by the successor: the process that runs it ends the reading with it
 )
 
-// stopPatience is how long a successor that hangs has to obey SIGTERM.
+// stopPatience is how long a hanging successor has to obey SIGTERM.
 const stopPatience = 5 * time.Second
 
 // Command is a successor to run.
 type Command struct {
 	Path string   // of the program
 	Args []string // without the program's name
-	// StartLimit is how long it may take to begin, Limit how long all of it may
-	// take. When it takes longer, and Untouched says that it has changed nothing
-	// yet, it is ended.
+	// StartLimit bounds the time until it begins, Limit the whole run. If it takes longer, and
+	// Untouched reports that it has changed nothing yet, it is ended.
 	StartLimit, Limit time.Duration
 	Untouched         func() bool
 }
 
 // Ending is how a successor ended.
 type Ending struct {
-	Code    int   // exit code; 128 and the signal's number for one that was killed
+	Code    int   // exit code; 128 plus the signal's number if it was killed
 	Decided bool  // it meant to end like this
-	Err     error // how it failed; nil for one that meant to end with 0
+	Err     error // how it failed; nil if it intended to end with 0
 }
 
-// Run runs a successor and waits for its end. When ctx ends it is told to
-// terminate, and waited for all the same. An error means that it could not be
-// started.
+// Run runs a successor and waits for its end. When ctx ends, Run asks it to terminate, and still
+// waits. An error means that it could not be started.
 func Run(ctx context.Context, c Command) (Ending, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -83,15 +81,14 @@ func Run(ctx context.Context, c Command) (Ending, error) {
 	go p.listen(r)
 	ended := make(chan struct{})
 	go func() {
-		// A program that it left behind may hold its streams; they are files, so
-		// nobody waits for them.
+		// A program that it left behind may hold its streams; they are files, so nobody waits for them.
 		_ = cmd.Wait()
 		close(ended)
 	}()
 	hung := p.attend(ctx, ended)
-	// What was said is in the pipe already, and this comes after it. The pipe's end
-	// may never come, because a program that was left behind holds it open; and a
-	// limit of time would be over too early on a busy host.
+	// The successor's bytes are in the pipe already, and this comes after them. The pipe's end may
+	// never come, because a program that was left behind holds it open; and a limit of time would be
+	// over too early on a busy host.
 	select {
 	case <-p.said:
 	default:
@@ -107,7 +104,7 @@ type running struct {
 	Command
 	process *os.Process
 	begun   chan struct{} // closed when it has begun
-	said    chan struct{} // closed when it says no more
+	said    chan struct{} // closed when it writes no more
 	decided bool          // readable then
 }
 
@@ -127,7 +124,7 @@ func (p *running) listen(r *os.File) {
 	}
 }
 
-// attend waits for the end, and brings it about where the successor hangs.
+// attend waits for the end, and ends a successor that hangs.
 func (p *running) attend(ctx context.Context, ended <-chan struct{}) (hung error) {
 	start, all := time.NewTimer(p.StartLimit), time.NewTimer(p.Limit)
 	defer start.Stop()
@@ -175,12 +172,11 @@ func (p *running) ending(state *os.ProcessState, hung error) Ending {
 	return e
 }
 
-// Successor is the side of the program that was run.
+// Successor is the successor's side of the pipe.
 type Successor struct{ pipe *os.File }
 
-// Current is what this process is to the one that runs it; nil for a process that
-// nobody runs as a successor. There is one for the process, for its pipe must not
-// be closed along with another that nobody needs any more.
+// Current returns this process's side as a successor; nil for a process that does not run as one.
+// There is one for the whole process, because its pipe must not be closed along with another copy.
 var Current = sync.OnceValue(current)
 
 func current() *Successor {
@@ -197,13 +193,13 @@ func current() *Successor {
 	return s
 }
 
-// Begin says that the program runs.
+// Begin reports that the program runs.
 func (s *Successor) Begin() { s.say(begun) }
 
-// Decide says that the program ends as it means to.
+// Decide reports that the program ends as intended.
 func (s *Successor) Decide() { s.say(decided) }
 
-// say tells nobody if the other side is gone.
+// say ignores that the other side is gone.
 func (s *Successor) say(b byte) {
 	if s != nil && s.pipe != nil {
 		_, _ = s.pipe.Write([]byte{b})

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// POSIX ACLs as the kernel tells them (linux/posix_acl_xattr.h): a version, then entries
-// of a tag, the rights and an id. The mode's group bits are the mask of all entries but the
-// owner's and everybody's, so that a file without them is open to nobody by an ACL.
+// POSIX ACLs in the kernel's form (linux/posix_acl_xattr.h): a version, then entries
+// of a tag, the rights and an id. The mode's group bits are the mask of all entries except the
+// owner's and everybody's, so that a file without these bits is open to nobody by an ACL.
 const (
 	aclAccess  = "system.posix_acl_access"
-	aclDefault = "system.posix_acl_default" // what is made in a folder gets this
+	aclDefault = "system.posix_acl_default" // new files in a folder get this
 	aclVersion = 2
 	aclHeader  = 4
 	aclEntry   = 8
@@ -25,8 +25,8 @@ const (
 	aclMayWrite = 2
 )
 
-// writerByACL returns a user or group, not root's, that may write what is at path by an
-// ACL of that name, and "" if there is none. A file system without ACLs has none.
+// writerByACL returns a user or group, not root's, that may write the file at path by an ACL of
+// that name, or "". A file system without ACLs has none.
 func writerByACL(path, name string) (string, error) {
 	acl := make([]byte, 64<<10) // the kernel's limit
 	n, err := unix.Lgetxattr(path, name, acl)

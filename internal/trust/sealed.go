@@ -6,9 +6,8 @@ import (
 	"syscall"
 )
 
-// Sealed reports whether nobody but the user that runs this, root on a host, can
-// change a file, or exchange what is in a folder. It looks at that one name only,
-// see Path for the way to it.
+// Sealed reports whether nobody but the user that runs this, root on a host, can change a file, or
+// exchange files in a folder. It looks at that one name only, see Path for the way to it.
 func Sealed(info fs.FileInfo) bool { return Ours(info) && info.Mode().Perm()&0o022 == 0 }
 
 // Ours reports whether a file or folder belongs to the user that runs this.

@@ -1,10 +1,10 @@
-// Package trust decides what root may execute, and where it may keep what decides
-// that.
+// Package trust decides what root may execute, and in which folders root may keep the files
+// on which that depends.
 //
-// A program is as trustworthy as everybody who could exchange it: whoever owns
-// or may write, by mode or by ACL, the file, a folder on the way to it, or a link that
-// the way leads through. When root asks, all of them must be root alone. For any other
-// user there is nothing to gain: what they run, they run as themselves.
+// A program is as trustworthy as everybody who could exchange it: every owner and
+// writer, by mode or by ACL, of the file, of a folder on the way to it, or of a link
+// on the way. If root asks, all of them must be root alone. Other
+// users have nothing to gain: the programs that they run, they run as themselves.
 package trust
 
 import (
@@ -17,12 +17,12 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many links one way may lead through, as in the kernel.
+// maxLinks is the largest number of links on one way, as in the kernel.
 const maxLinks = 40
 
-// Executable returns an error unless the file at path, an absolute path, is a
-// regular file that nobody but root can change or exchange. It is nil for any
-// file when the process does not run as root.
+// Executable returns an error unless the file at path, an absolute path, is a regular file that
+// nobody but root can change or exchange. It is nil for any file if the process does not run as
+// root.
 func Executable(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -40,11 +40,10 @@ func Executable(path string) error {
 	return nil
 }
 
-// Path returns an error unless nobody but root can change or exchange what is at
-// path, an absolute path to a file or a folder; of a path that is not there yet,
-// as much as there is. In the folder that the path ends at, nobody but root may make a
-// name: a sticky folder will do on the way only. It is nil when the process does not
-// run as root.
+// Path returns an error unless nobody but root can change or exchange the file or folder at path,
+// an absolute path; if it is missing, the existing part of the way counts. In the folder that the
+// path ends at, nobody but root may make a name: a sticky folder is allowed only on the way. It is
+// nil if the process does not run as root.
 func Path(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -59,18 +58,18 @@ func Path(path string) error {
 	return nil
 }
 
-// Blind reports whether an error of Path says that the way could not be looked at, so that it is not known who can change
-// what is there: a disk that fails, a stale mount, a security module.
+// Blind reports whether an error of Path means that the way could not be looked at, so that nobody knows who can change
+// the file: a disk that fails, a stale mount, a security module.
 func Blind(err error) bool {
 	_, blind := errors.AsType[*fs.PathError](err)
 	return blind
 }
 
-// errMissing: the way ends at a folder which has not got the next name.
+// errMissing: the way ends at a folder that lacks the next name.
 var errMissing = errors.New("it is not there")
 
-// walk checks the way to path and everything its links lead through. It returns what the
-// way ends at, by a path without links: with errMissing that is the last folder on it.
+// walk checks the way to path and all ways of its links. It returns the end of the way, by a path
+// without links: with errMissing that is the last existing folder.
 func walk(path string) (string, fs.FileInfo, error) {
 	if !filepath.IsAbs(path) {
 		return "", nil, errors.New("its path is not absolute")
@@ -114,8 +113,8 @@ func walk(path string) (string, fs.FileInfo, error) {
 	}
 }
 
-// through is where a link leads from, and the names from there on. The folder of the link
-// was checked on the way to it, or is next.
+// through returns the folder from which a link's target starts, and the names from there on. The
+// folder of the link was checked on the way to it, or is next.
 func through(link string, rest []string) (string, []string, error) {
 	target, err := os.Readlink(link)
 	if err != nil {
@@ -132,9 +131,9 @@ func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// onlyRoot says whether anybody but root could change a file of root's, or exchange
-// what is in a folder of root's. In a sticky folder (as /tmp) nobody can exchange what
-// belongs to another.
+// onlyRoot returns an error if anybody but root could change a file of root's, or exchange files
+// in a folder of root's. In a sticky folder (as /tmp) nobody can exchange the file of another
+// user.
 func onlyRoot(path string, info fs.FileInfo) error {
 	if info.IsDir() && info.Mode()&fs.ModeSticky != 0 {
 		return nil
@@ -142,8 +141,8 @@ func onlyRoot(path string, info fs.FileInfo) error {
 	return onlyRootWrites(path, info)
 }
 
-// rootsFolder says whether anybody but root could make a name in a folder of root's, or
-// could write what root makes there.
+// rootsFolder returns an error if anybody but root could make a name in a folder of root's, or
+// could write root's new files there.
 func rootsFolder(path string, info fs.FileInfo) error {
 	if err := onlyRootWrites(path, info); err != nil {
 		return err

@@ -2,8 +2,7 @@ package version
 
 import "fmt"
 
-// Edition says which build of a version is meant; the words are those of RFD
-// 0169 (§REST Endpoints).
+// Edition is a build of a version; the words are from RFD 0169 (§REST Endpoints).
 type Edition string
 
 const (

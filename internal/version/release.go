@@ -2,8 +2,8 @@ package version
 
 import "fmt"
 
-// Release names what can be fetched and run: a version (without "v") in an
-// edition. The zero Release names none.
+// Release names a release that can be fetched and run: a version (without "v") in an edition. The
+// zero Release names none.
 type Release struct {
 	Version string  `json:"version"`
 	Edition Edition `json:"edition"`
@@ -16,7 +16,7 @@ func (r Release) String() string {
 	return r.Version + " (" + string(r.Edition) + ")"
 }
 
-// Short names the release for a person, the edition only where it matters.
+// Short names the release for a person, the edition only if it is not OSS.
 func (r Release) Short() string {
 	if r.Edition == OSS {
 		return r.Version
@@ -24,7 +24,7 @@ func (r Release) Short() string {
 	return r.String()
 }
 
-// Check refuses what must not become a path or part of a URL.
+// Check refuses a release that must not become a path or part of a URL.
 func (r Release) Check() error {
 	if v, err := Parse(r.Version); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Package version reads and orders release versions.
 //
 // A version here is a full semantic version without the leading "v", as in
-// 15.1.1 or 16.0.0-rc.1+build5. The characters a semantic version may hold
+// 15.1.1 or 16.0.0-rc.1+build5. The characters of a semantic version
 // make it safe as one path element: no separator, no leading dot, never empty.
 package version
 
@@ -26,7 +26,7 @@ func Parse(s string) (string, error) {
 	if len(v) > MaxLength {
 		return "", fmt.Errorf("version %.20q… is longer than %d characters", v, MaxLength)
 	}
-	// What may be missing is filled in by Canonical, which leaves the build out.
+	// Canonical fills in missing parts, and leaves the build out.
 	if semver.Canonical("v"+v)+semver.Build("v"+v) != "v"+v {
 		return "", fmt.Errorf("version %q is not a semantic version (want MAJOR.MINOR.PATCH)", s)
 	}

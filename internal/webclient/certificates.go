@@ -11,12 +11,12 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// maxCAFile is far above any bundle (a system's whole one is under 512 KiB)
-// and keeps a mistaken path from filling the memory.
+// maxCAFile is far above any bundle (a system's whole bundle is under 512 KiB) and keeps a
+// mistaken path from filling the memory.
 const maxCAFile = 4 << 20
 
-// readCertificates takes what x509.CertPool.AppendCertsFromPEM would skip in
-// silence for an error: a private key, a certificate cut in the middle.
+// readCertificates returns an error for blocks that x509.CertPool.AppendCertsFromPEM would skip in
+// silence: a private key, a certificate cut in the middle.
 func readCertificates(path string) ([]*x509.Certificate, error) {
 	data, err := regular.Read(path, maxCAFile, 0)
 	if unsuitable, ok := errors.AsType[*regular.UnsuitableError](err); ok {

@@ -16,15 +16,15 @@ import (
 )
 
 // PlainError returns an error with the same chain whose text says in an
-// operator's words what went wrong in an exchange with a server, and what to do
-// where that is known. An error that it has no better words for keeps its own, as one line of
+// operator's words what went wrong in an exchange with a server, and, if known, what to do.
+// An error for which it has no better words keeps its own, as one line of
 // bounded length, and nil stays nil.
 //
-// The client's own errors have been through it; what reading a body returns has
+// The client's own errors have been through it; errors of reading a body have
 // not.
 func PlainError(err error) error { return plainError(err, "") }
 
-// usualTrust is how a private CA is trusted, where a client is not told another way.
+// usualTrust is the advice to trust a private CA, if the client has no other.
 const usualTrust = "`teleport-update enable --ca-file`"
 
 func plainError(err error, trust string) error {
@@ -42,8 +42,8 @@ func plainError(err error, trust string) error {
 	return err
 }
 
-// How many characters of an exchange a text has at most, and of what a server made up of them: the
-// names in a certificate that nobody vouches for, the words behind a status code.
+// The largest number of characters in a text about an exchange, and in its parts that a server
+// made up: the names in a certificate that nobody vouches for, the words behind a status code.
 const (
 	maxErrorText   = 600
 	maxServersText = 200
@@ -86,9 +86,9 @@ func plainText(err error, trust string) string {
 	return ""
 }
 
-// Unreached reports whether a request failed before anything answered at the address:
-// the connection was refused, or nothing took it. A name that does not resolve, a TLS
-// error and an HTTP proxy's refusal are none of that.
+// Unreached reports whether a request failed before anything answered at the address: the
+// connection was refused, or nothing took it. A name that does not resolve, a TLS error and an
+// HTTP proxy's refusal do not count.
 func Unreached(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	_, unresolved := errors.AsType[*net.DNSError](err)
@@ -127,7 +127,7 @@ func whyUnresolved(e *net.DNSError) string {
 	return e.Err
 }
 
-// whyUntrusted adds the cause that is the likeliest by far.
+// whyUntrusted adds the most likely cause.
 func whyUntrusted(err error, trust string) string {
 	text := console.Excerpt(strings.ReplaceAll(err.Error(), "x509: ", ""), maxServersText)
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

@@ -10,10 +10,9 @@ import (
 
 const redacted = "xxxxx"
 
-// Redact returns a URL as it may be logged or shown: without user info and
-// fragment, and with the values of its query replaced; the rest stays as it was
-// written. What cannot be parsed loses everything up to its last "@" and its
-// whole query.
+// Redact returns a URL in a form that may be logged or shown: without user info and fragment, and
+// with the values of its query replaced; the rest stays as written. A text that cannot be parsed
+// loses everything up to its last "@" and its whole query.
 func Redact(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Opaque != "" {
@@ -32,9 +31,8 @@ func Redact(s string) string {
 	return s
 }
 
-// RedactError returns an error with the same chain whose text has every URL in
-// it redacted, those that net/url and net/http put there included. nil stays
-// nil.
+// RedactError returns an error with the same chain whose text has every URL in it redacted,
+// including those that net/url and net/http put there. nil stays nil.
 func RedactError(err error) error {
 	if err == nil {
 		return nil
@@ -57,11 +55,10 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.err }
 
-var urlInText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]*[^\s"<>:;,]`) // what ends it is the text's
+var urlInText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]*[^\s"<>:;,]`) // punctuation after it is the text's
 
-// redactURLErrors replaces the URL of each *url.Error below err, whole. The
-// pattern for URLs in a text could end early in one that holds a quote or a
-// space.
+// redactURLErrors replaces the URL of each *url.Error below err, whole. The pattern for URLs in a
+// text could end early in a URL with a quote or a space.
 func redactURLErrors(text string, err error) string {
 	if e, ok := err.(*url.Error); ok && e.URL != "" {
 		clean := Redact(e.URL)
@@ -79,8 +76,8 @@ func redactURLErrors(text string, err error) string {
 	return text
 }
 
-// redactText is for what is no URL. A password may hold any character, so
-// nothing before the last "@" can be told from one.
+// redactText is for texts that are no URL. A password may hold any character, so everything before
+// the last "@" may belong to one.
 func redactText(s string) string {
 	begin, rest := "", s
 	if scheme, after, ok := strings.Cut(s, "://"); ok {

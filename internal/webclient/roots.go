@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// bundles are where distributions keep all trusted CA certificates in one file:
-// Debian and SUSE's older ones, Fedora and RHEL, SUSE, Alpine.
+// bundles are the paths of all trusted CA certificates in one file on distributions: Debian and
+// SUSE's older ones, Fedora and RHEL, SUSE, Alpine.
 var bundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt",
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -21,12 +21,11 @@ var bundles = []string{
 	"/etc/ssl/cert.pem",
 }
 
-// widening is a transport that verifies servers with as few CA certificates as
-// will do. crypto/x509 parses the system's bundle and then every file beside it,
-// which costs several times as much CPU and memory as the rest of a question
-// that is asked every ten minutes on each host of a fleet. A server that a
-// narrower set does not verify is asked again with the next one, so what is
-// trusted, and the error about what is not, are those of the widest set.
+// widening is a transport that verifies servers with as few CA certificates as possible.
+// crypto/x509 parses the system's bundle and then every file beside it, which costs several times
+// as much CPU and memory as the rest of a request that each host of a fleet makes every ten
+// minutes. If a narrower set does not verify a server, the request is repeated with the next set,
+// so trust and errors are the same as with the widest set.
 type widening struct {
 	plain  *http.Transport // for plain http, which needs no certificates
 	levels []func() (*http.Transport, error)
@@ -46,8 +45,8 @@ func newWidening(extra []*x509.Certificate) *widening {
 	return w
 }
 
-// bundle finds the system's one file, or that which the environment names
-// instead, as crypto/x509 does.
+// bundle finds the system's one file, or the file that the environment names instead, as
+// crypto/x509 does.
 func bundle() string {
 	names := bundles
 	if name := os.Getenv("SSL_CERT_FILE"); name != "" {
@@ -61,7 +60,7 @@ func bundle() string {
 	return ""
 }
 
-// bundled skips what it cannot read, as crypto/x509 does with the same file.
+// bundled skips certificates that it cannot read, as crypto/x509 does with the same file.
 func bundled(name string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if data, err := os.ReadFile(name); err == nil {
@@ -73,7 +72,7 @@ func bundled(name string) (*x509.CertPool, error) {
 func (w *widening) add(load func() (*x509.CertPool, error), extra []*x509.Certificate) {
 	w.levels = append(w.levels, sync.OnceValues(func() (*http.Transport, error) {
 		roots, err := load()
-		if err != nil { // of the widest level: the others skip what they cannot read
+		if err != nil { // only on the widest level: the others skip what they cannot read
 			return nil, fmt.Errorf("read the system's CA certificates: %w", err)
 		}
 		for _, cert := range extra {
@@ -104,7 +103,7 @@ func (w *widening) RoundTrip(req *http.Request) (*http.Response, error) {
 		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); !untrusted || level == widest {
 			return resp, err
 		}
-		if req.Body != nil { // which was closed
+		if req.Body != nil { // it was closed
 			req = req.Clone(req.Context())
 			if req.Body, err = req.GetBody(); err != nil {
 				return nil, err

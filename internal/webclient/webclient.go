@@ -1,10 +1,10 @@
-// Package webclient is HTTP as a program needs it that runs as root and acts
-// on what servers tell it.
+// Package webclient is an HTTP client for a program that runs as root and acts
+// on servers' answers.
 //
 // Every request, and every redirect on the way, goes over verified https, or
 // over plain http to a loopback address. Proxies come from the environment
-// (HTTPS_PROXY, NO_PROXY), never for a loopback address. What may be logged of
-// a URL goes through Redact, and of an error through RedactError.
+// (HTTPS_PROXY, NO_PROXY), never for a loopback address. URLs are logged
+// through Redact, errors through RedactError.
 //
 // The client has limits on connecting, on the TLS handshake and on waiting for
 // headers. It has none on a whole exchange, as a download on a slow line may
@@ -35,12 +35,11 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// Options are what a client can be told.
+// Options are the settings of a client.
 type Options struct {
-	// CAFile names a PEM file of certificates to trust beside the system's.
-	// Empty: the system's alone.
+	// CAFile names a PEM file of certificates to trust beside the system's. Empty: only the system's.
 	CAFile string
-	// Trust is the flag that errors advise for a server with a private CA, in backquotes; empty: that of teleport-update.
+	// Trust is the flag that errors advise for a server with a private CA, in backquotes; empty: the flag of teleport-update.
 	Trust string
 	// UserAgent is sent with each request that does not set its own.
 	UserAgent string
@@ -51,7 +50,7 @@ type Options struct {
 // request. The system's certificates are read at the first https request, so
 // a client that is never used costs nothing.
 //
-// Responses are never decompressed: what arrives is what was sent.
+// Responses are never decompressed: the caller gets the bytes that were sent.
 func New(opts Options) (*http.Client, error) {
 	var extra []*x509.Certificate
 	if opts.CAFile != "" {
@@ -83,8 +82,8 @@ func newTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// RefusedError is a request that the client does not make, whether it was asked for
-// it or a server redirected it there. To try it again is of no use.
+// RefusedError is a request that the client does not make, whether a caller asked for it or a
+// server redirected it there. A repetition is of no use.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
@@ -93,8 +92,8 @@ func refusef(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
 
-// CheckURL returns a *RefusedError unless u is one that a request may go to: https,
-// or http to a loopback address (127.0.0.0/8, ::1, localhost).
+// CheckURL returns a *RefusedError unless a request may go to u: https, or http to a loopback
+// address (127.0.0.0/8, ::1, localhost).
 func CheckURL(u *url.URL) error {
 	host := u.Hostname()
 	switch {
@@ -116,7 +115,7 @@ func loopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// guard sees each request of a client, those of redirects included.
+// guard sees each request of a client, including redirects.
 type guard struct {
 	*widening
 	userAgent string
@@ -151,7 +150,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil // guard checks the address itself
 }
 
-// checkConnect says who refused: net/http itself would only say "Forbidden".
+// checkConnect names the proxy that refused: net/http itself would only say "Forbidden".
 func checkConnect(_ context.Context, proxy *url.URL, connect *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil

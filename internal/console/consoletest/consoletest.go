@@ -1,5 +1,5 @@
-// Package consoletest has what tests of terminals share: words that drive one, a terminal that keeps
-// what it was sent, and the judge of that.
+// Package consoletest has the shared parts of tests of terminals: words that drive a terminal, a
+// terminal that records its input, and a check of that record.
 package consoletest
 
 import (
@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forged begins the lines that words try to make.
+// Forged begins the lines that the hostile words try to make.
 const Forged = "FORGED"
 
-// Words are what an outsider may try, by kind: what drives a terminal, hides or turns round what is read,
-// makes lines of its own, or has no end. Each kind is short enough to pass where lengths are bounded,
-// but for the last one.
+// Words returns an outsider's hostile texts, by kind: they drive a terminal, hide or turn round the text,
+// make lines of their own, or have no end. Each kind is short enough to pass bounds on lengths, except
+// the last one.
 func Words() map[string]string {
 	words := map[string]string{
 		"C0":                      "a\x1b[2J\x1b[31m\x07\x08\x0b\x0c\x0e\x0f\x1a\x01\x1f\x7f",
@@ -42,7 +42,7 @@ func Words() map[string]string {
 	return words
 }
 
-// Terminal is a terminal of a width, and what has been written to it so far.
+// Terminal returns a terminal of a width, and a function that returns the text written to it so far.
 func Terminal(t testing.TB, width uint16) (slave *os.File, shown func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -76,11 +76,11 @@ func Terminal(t testing.TB, width uint16) (slave *os.File, shown func() string) 
 	}
 }
 
-// ours are the sequences that draw: a color, a line that is drawn again.
+// ours matches the sequences that draw: a color, a line that is drawn again.
 var ours = regexp.MustCompile(`\x1b\[(3[1236]|0)m|\r|\x1b\[K`)
 
-// Check returns what is wrong with what a terminal was sent: bytes that are none of printable characters, a
-// line that somebody else began, more than a screen is for. On a terminal that is dumb, nothing is drawn.
+// Check returns what is wrong with a terminal's input: bytes that are no printable characters, a line that
+// somebody else began, more than a screen is for. On a dumb terminal, nothing may be drawn.
 func Check(shown string, dumb bool) error {
 	text := shown
 	if !dumb {
