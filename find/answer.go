@@ -1,18 +1,18 @@
-// Package find is the contract between a host and the endpoint that tells it
-// which version of the agent to run, and the client of that endpoint.
+// Package find is the contract between a host and the endpoint that names
+// the version of the agent to run, and the client of that endpoint.
 //
 // Two shapes of the answer are in use, and both are one JSON object. The flat
-// one is that of RFD 0169 (§REST Endpoints):
+// one comes from RFD 0169 (§REST Endpoints):
 //
 //	server_edition               "oss", "enterprise" or "enterprise-fips"
 //	agent_version                a semantic version, a leading "v" allowed; empty: the cluster names none
 //	agent_autoupdate             whether a host that has the agent should update; missing means no
 //	agent_update_jitter_seconds  how long a host may wait before it does; missing means 0
 //	agent_group_unknown          the server has groups, and not the one that the host named; missing means no
-//	retry_failed                 when somebody had hosts try the version again on which it failed (RFC 3339); missing means never
+//	retry_failed                 when a person last asked hosts to retry the version on which they failed (RFC 3339); missing means never
 //	release_template             URL template of releases that the server offers; enable may show it, and nothing uses it
 //
-// The nested one is what proxies with Managed Updates v2 serve:
+// The nested one is served by proxies with Managed Updates v2:
 //
 //	edition                                  "oss", "community" or "ent"
 //	fips                                     with "ent": the FIPS build
@@ -24,7 +24,7 @@
 // looked at; server_edition wins over edition in either shape. Names are taken
 // exactly as written, null counts as missing, and other fields are ignored.
 // Anything else is an error: a host must not act on an answer that is only
-// half understood. Of release_template, what is no short printable text is ignored in place of that: no host
+// half understood. But a release_template that is no short printable text is ignored: no host
 // acts on it, and a wrong one must not keep hosts from their version.
 package find
 
@@ -37,44 +37,44 @@ import (
 	"teleport-update/internal/version"
 )
 
-// MaxJitter is the longest jitter that an answer may ask for. RFD 0169 allows
-// an administrator one minute; a day is the limit of what can be meant.
+// MaxJitter is the longest jitter that an answer may ask for. RFD 0169 allows an administrator one
+// minute; nobody can mean more than a day.
 const MaxJitter = 24 * time.Hour
 
-// MaxReleaseTemplate is how long a ReleaseTemplate may be, in bytes. Teleport's own has 130.
+// MaxReleaseTemplate is the largest length of a ReleaseTemplate, in bytes. Teleport's own has 130.
 const MaxReleaseTemplate = 1 << 10
 
-// Answer is what find says to one host.
+// Answer is find's answer to one host.
 type Answer struct {
-	// Version to run, without a leading "v". Empty: the cluster names none, and a
-	// host stays on what it has.
+	// Version to run, without a leading "v". Empty: the cluster names none, and a host keeps its
+	// version.
 	Version string
 	Edition version.Edition
-	// AutoUpdate says whether a host that runs another version should update
-	// now. A new installation takes Version whatever it says.
+	// AutoUpdate says whether a host that runs another version should update now. A new installation
+	// ignores it and takes Version.
 	AutoUpdate bool
 	// Jitter bounds the random wait before an update: 0 to MaxJitter, in
 	// whole seconds.
 	Jitter time.Duration
-	// GroupUnknown: the server has groups, and not the one that the host named.
+	// GroupUnknown reports that the server has groups, and not the one that the host named.
 	GroupUnknown bool
-	// RetryFailed is when somebody had hosts try Version again: one on which it failed
-	// before does not wait for the end of its back-off, once for each value. In UTC and
-	// whole seconds; zero for never.
+	// RetryFailed is the time at which a person last asked hosts to retry Version: a host on which it
+	// failed before does not wait for the end of its back-off, once for each value. In UTC and whole
+	// seconds; zero for never.
 	RetryFailed time.Time
 	// ReleaseTemplate is a URL template of releases that the server offers; empty: none. It is
-	// printable and short, and nothing more was checked. Only a person may take it: find is believed
-	// about version, edition and time.
+	// printable and short, and nothing more was checked. Only a person may take it: hosts trust find
+	// only for version, edition and time.
 	ReleaseTemplate string
-	// ToolsVersion is what client tools (tsh, tctl) are told; where it is empty,
-	// Version. A Client does not read it.
+	// ToolsVersion is the version for client tools (tsh, tctl); if it is empty, they get Version. A
+	// Client does not read it.
 	ToolsVersion string
 	// ToolsAutoUpdate says whether client tools update to it.
 	ToolsAutoUpdate bool
 }
 
-// Check returns an error when the answer is not one to serve: a version that
-// is neither empty nor semantic, an unknown edition, a jitter out of range.
+// Check returns an error if the answer must not be served: a version that is neither empty nor
+// semantic, an unknown edition, a jitter out of range.
 func (a Answer) Check() error {
 	for _, v := range []string{a.Version, a.ToolsVersion} {
 		if v == "" {
@@ -100,10 +100,9 @@ func (a Answer) Check() error {
 	return nil
 }
 
-// Body returns the JSON that a server sends for the answer: both shapes in one
-// object, so that updaters of either kind understand it. Whether client tools
-// update is in it under the name that this project's documents have for it and
-// under the one that shipped tools read. The error is that of Check.
+// Body returns the JSON that a server sends for the answer: both shapes in one object, so that
+// updaters of either kind understand it. It has ToolsAutoUpdate under two names: the one in this
+// project's documents and the one that shipped tools read. The error comes from Check.
 func (a Answer) Body() ([]byte, error) {
 	if err := a.Check(); err != nil {
 		return nil, err

@@ -19,12 +19,11 @@ const (
 	// maxBody is far above any answer: real proxies add a few KiB of settings
 	// for client tools.
 	maxBody = 1 << 20
-	// excerptBytes is how much of an answer an error quotes.
+	// excerptBytes is how many bytes of an answer an error quotes.
 	excerptBytes = 200
 )
 
-// Request is what find is asked. Only Proxy must be there; what is empty is
-// not sent.
+// Request is a question to find. Only Proxy is required; empty fields are not sent.
 type Request struct {
 	Proxy    string // as ParseProxy takes it
 	Host     string // the host's UUID, from DATA/host_uuid
@@ -40,10 +39,10 @@ type Client struct {
 	Timeout time.Duration
 }
 
-// Ask returns the proxy's answer. It asks at /v1/webapi/find and, where that is
-// not found, once more at /webapi/find, the path of Managed Updates v2.
+// Ask returns the proxy's answer. It asks at /v1/webapi/find and, after a 404, once more at
+// /webapi/find, the path of Managed Updates v2.
 //
-// An error says what came back, quotes a little of it, and holds no secret. An
+// An error describes the answer, quotes a little of it, and holds no secret. An
 // Answer without an error is complete: a semantic version or none, a known edition,
 // a jitter in range.
 func (c *Client) Ask(ctx context.Context, req Request) (Answer, error) {
@@ -68,7 +67,7 @@ func (c *Client) Ask(ctx context.Context, req Request) (Answer, error) {
 	return answer, err
 }
 
-// timeoutError is a question that was given up.
+// timeoutError is a question that got no answer in time.
 type timeoutError struct{ text string }
 
 func (e *timeoutError) Error() string { return e.text }
@@ -100,12 +99,12 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok && e.URL == u.String() {
-			err = e.Err // which says all but the address, and that is there already
+			err = e.Err // it says all but the address, which is there already
 		}
 		return Answer{}, err
 	}
 	defer resp.Body.Close()
-	if resp.Request.Response != nil { // the one that redirected to this
+	if resp.Request.Response != nil { // the answer that redirected to this one
 		final := resp.Request.URL
 		where += fmt.Sprintf(" (redirected to %s://%s%s)", final.Scheme, final.Host, final.EscapedPath())
 	}
@@ -114,7 +113,7 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	case resp.StatusCode == http.StatusNotFound:
 		return Answer{}, errNotFound
 	case resp.StatusCode != http.StatusOK:
-		wait := webclient.ParseRetryAfter(resp.Header) // the timer asks every ten minutes whatever it says
+		wait := webclient.ParseRetryAfter(resp.Header) // the timer asks every ten minutes anyway
 		return Answer{}, &statusError{resp.StatusCode, fmt.Sprintf("the answer is %s%s: %s", Excerpt([]byte(resp.Status), 60), wait, quote(body))}
 	case err != nil:
 		return Answer{}, fmt.Errorf("the answer broke off after %d bytes: %w", len(body), webclient.PlainError(err))
@@ -127,8 +126,8 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	return answer, nil
 }
 
-// quote marks what others wrote, and says when it is a web page: the sign of a
-// captive portal or of a login page in front of the proxy.
+// quote marks foreign text, and points out a web page: the sign of a captive portal or of a login
+// page in front of the proxy.
 func quote(body []byte) string {
 	text := Excerpt(body, excerptBytes)
 	switch {

@@ -38,7 +38,7 @@ func decode(body []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if agent != "" { // else the cluster names none
+	if agent != "" { // otherwise the cluster names none
 		if agent, err = version.Parse(agent); err != nil {
 			return Answer{}, fmt.Errorf("agent_version: %w", err)
 		}
@@ -51,7 +51,7 @@ func decode(body []byte) (Answer, error) {
 	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
 		return Answer{}, err
 	}
-	if agent == "" { // the rest says nothing without a version
+	if agent == "" { // the rest means nothing without a version
 		return Answer{Edition: build, GroupUnknown: groupUnknown}, nil
 	}
 	return Answer{Version: agent, Edition: build, AutoUpdate: autoUpdate, Jitter: jitter, GroupUnknown: groupUnknown,
@@ -89,9 +89,9 @@ func edition(top object) (version.Edition, error) {
 	return "", fmt.Errorf("there is no edition %.40q with fips %t", text, fips)
 }
 
-// object holds the members of a JSON object that are not null, by their exact
-// names. (Unmarshalling into a struct would also take "Agent_Version", and of
-// a name that comes twice the last.)
+// object holds the members of a JSON object that are not null, by their exact names.
+// (Unmarshalling into a struct would also take "Agent_Version", and the last of several members
+// with one name.)
 type object map[string]json.RawMessage
 
 // readObject reads data, which must be one object and nothing after it.
@@ -133,7 +133,7 @@ func readObject(data []byte) (object, error) {
 	return members, nil
 }
 
-// describeBody says of bytes that are no JSON what they are, and is empty if nobody can tell.
+// describeBody describes bytes that are no JSON, and is empty if their form is unknown.
 func describeBody(body []byte) string {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")), bytes.HasPrefix(body, []byte("\xff\xfe")), bytes.HasPrefix(body, []byte("\xfe\xff")):
@@ -144,7 +144,7 @@ func describeBody(body []byte) string {
 	return ""
 }
 
-// whyNoVersion says of a proxy's answer without a version for agents why there is none.
+// whyNoVersion explains why a proxy's answer has no version for agents.
 func (o object) whyNoVersion() string {
 	server, err := o.text("server_version")
 	if server, bad := version.Parse(server); err == nil && bad == nil {
@@ -154,8 +154,8 @@ func (o object) whyNoVersion() string {
 	return ": what answered is no proxy with Managed Updates of agents, and no find server"
 }
 
-// plainSyntax says what encoding/json finds wrong without its terms: the answer
-// itself is quoted anyway.
+// plainSyntax describes an error of encoding/json without its terms: the answer itself is quoted
+// anyway.
 func plainSyntax(err error) error {
 	syntax, isSyntax := errors.AsType[*json.SyntaxError](err)
 	// From Go 1.27 on, the end of the text between two tokens is a syntax error.
@@ -173,7 +173,7 @@ func (o object) text(name string) (string, error) { return member[string](o, nam
 
 func (o object) flag(name string) (bool, error) { return member[bool](o, name, "true or false") }
 
-// moment is in UTC and whole seconds.
+// moment returns a time in UTC and whole seconds.
 func (o object) moment(name string) (time.Time, error) {
 	const want = "a time such as 2025-06-02T13:00:00Z"
 	t, err := member[time.Time](o, name, want)
@@ -183,7 +183,7 @@ func (o object) moment(name string) (time.Time, error) {
 	return t.UTC().Truncate(time.Second), nil
 }
 
-// releaseTemplate is empty for what is no short printable text.
+// releaseTemplate is empty for a text that is not short and printable.
 func (o object) releaseTemplate() string {
 	text, err := o.text("release_template")
 	if err != nil || !offerable(text) {
@@ -208,7 +208,7 @@ func (o object) seconds(name string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, err
 }
 
-// member returns the zero value when there is none of that name.
+// member returns the zero value if there is no member of that name.
 func member[T any](o object, name, want string) (v T, err error) {
 	if o[name] != nil && json.Unmarshal(o[name], &v) != nil {
 		err = unwanted(o, name, want)

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Excerpt returns the start of what a server sent, at most limit bytes of it,
-// fit to stand in a log line and on a terminal: what is not graphic becomes a
-// space, and spaces are joined.
+// Excerpt returns the start of a server's text, at most limit bytes of it, for a log line or a
+// terminal: characters that are not graphic become spaces, and spaces are joined.
 func Excerpt(data []byte, limit int) string {
 	// Four bytes of input per byte of output are plenty of spaces to join, and
 	// a megabyte of them costs nothing.

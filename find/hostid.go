@@ -15,9 +15,9 @@ var (
 	ec2Shape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{12}-i-[0-9a-f]{8,17}$`) })
 )
 
-// HostID returns the UUID that names a host to find, by the host_uuid of its agent: the same, or for an
-// agent that joined with the method ec2, and is called ACCOUNT-INSTANCE, the digest by which find servers know
-// such a name. ok is false of anything else.
+// HostID returns the UUID that names a host to find, from the host_uuid of its agent: the same UUID, or, for
+// an agent that joined with the method ec2 and is called ACCOUNT-INSTANCE, the digest that find servers use
+// for such a name. ok is false for any other text.
 func HostID(hostUUID string) (id string, ok bool) {
 	switch {
 	case uuidShape().MatchString(hostUUID):

@@ -70,8 +70,8 @@ func parseProxy(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// WithPort returns the address of a proxy with a port, where it is one of https that
-// names none; else the address as it is, and ok is false.
+// WithPort returns the address of a proxy with a port, if it is an https address without one;
+// otherwise the address as it is, and ok is false.
 func WithPort(address string, port int) (with string, ok bool) {
 	if address == "" || strings.HasPrefix(strings.ToLower(address), "http://") {
 		return address, false
@@ -80,7 +80,7 @@ func WithPort(address string, port int) (with string, ok bool) {
 	if scheme, rest, ok := strings.Cut(bare, "://"); ok && strings.EqualFold(scheme, "https") {
 		bare = rest
 	}
-	if _, has, err := splitPort(bare); err != nil || has != "" || strings.ContainsAny(bare, "/, ") { // the last is no host, as ParseProxy says
+	if _, has, err := splitPort(bare); err != nil || has != "" || strings.ContainsAny(bare, "/, ") { // not in a host, see ParseProxy
 		return address, false
 	}
 	return strings.TrimSuffix(address, "/") + ":" + strconv.Itoa(port), true

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// statusError is an answer with another status than 200 and 404.
+// statusError is an answer with a status other than 200 and 404.
 type statusError struct {
 	code int
 	text string
@@ -17,9 +17,8 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// Unreachable reports whether an error of Ask says that find could not be reached: no
-// such name, no connection, no answer in time, a status of 5xx. An answer that is wrong,
-// or that is not to be trusted, is no such error.
+// Unreachable reports whether an error of Ask means that find could not be reached: no such name,
+// no connection, no answer in time, a status of 5xx. A wrong or untrusted answer does not count.
 func Unreachable(err error) bool {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.code >= http.StatusInternalServerError
