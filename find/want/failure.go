@@ -6,7 +6,7 @@ const (
 	firstRetry = time.Hour
 	// LastRetry is the longest delay between two attempts at one release.
 	LastRetry = 14 * 24 * time.Hour
-	// retrySlack is by how much a clock may be set back without making an attempt due.
+	// retrySlack is how far a clock may be set back without making an attempt due.
 	retrySlack = 10 * time.Minute
 )
 

@@ -6,8 +6,9 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Hold is what a rollback by hand holds back: the release that was left, and the one that the
-// cluster wishes in its next answer. A later wish is one that the person has not seen.
+// Hold is the effect of a rollback by hand: it holds back the release that was left, and the one
+// that the cluster wishes in its next answer. A later wish is not held back: the person has not
+// seen it.
 type Hold struct {
 	Since time.Time
 	Left  version.Release // the zero Release: not known

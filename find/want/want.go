@@ -21,7 +21,7 @@ type Wish struct {
 	Due bool
 }
 
-// Agent is what runs, and what an updater remembers of the wished release.
+// Agent is the running release, and the updater's memory of the wished release.
 type Agent struct {
 	Active  version.Release // the zero Release: nothing is installed
 	Hold    *Hold           // nil: no rollback by hand holds the agent
@@ -56,21 +56,21 @@ const (
 	BackingOff Why = "backing off" // the release failed; its next attempt is at When
 )
 
-// Decision is what becomes of a wish.
+// Decision is the decision about a wish.
 type Decision struct {
-	Release   version.Release // that is wished
+	Release   version.Release // the wished release
 	Why       Why
-	When      time.Time // as Why says; else zero
+	When      time.Time // see Why; otherwise zero
 	Downgrade bool      // the change goes to an older version
-	// SHA256 is the checksum of a release that was published again, under the name of one
-	// that failed. Empty: any checksum will do.
+	// SHA256 is the checksum of a release that was published again, under the name of one that
+	// failed. Empty: any checksum will do.
 	SHA256 string
 }
 
 // Change reports whether the agent is to change to the release.
 func (d Decision) Change() bool { return d.Why == Changes }
 
-// Decide says what becomes of a wish. The first row that fits decides.
+// Decide decides about a wish. The first row that fits decides.
 func Decide(w Wish, a Agent, t Turn) Decision {
 	d := Decision{Release: w.Release}
 	stay := func(why Why, when time.Time) Decision {
