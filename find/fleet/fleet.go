@@ -1,14 +1,14 @@
-// Package fleet keeps what is known of hosts in little memory: some 120 bytes and its
-// name for a host. It is a table and no more; who may say what of a host, and where
-// that is kept beyond the life of a process, is for others.
+// Package fleet keeps data about hosts in little memory: some 120 bytes and its
+// name for a host. It is only a table; others decide which reports to accept,
+// and store them beyond the life of a process.
 //
 // All strings that many hosts share (groups, versions, errors) are kept once, and
 // times in whole seconds. Nothing in a record is a pointer, so that a collection of
 // garbage does not look at a million of them.
 //
-// What hosts can make up is bounded. A word is kept while a record has it; beyond the limit a new word becomes
-// Other, in the record of the host that has brought it, and in no other. Words that the operator has named are
-// kept whatever hosts make up, and a verdict is kept whatever its words.
+// Words that hosts make up are bounded. A word is kept while a record has it; beyond the limit a new word becomes
+// Other, but only in the record of the host that has brought it. Words that the operator has named are
+// always kept, and so is a verdict, whatever its words.
 package fleet
 
 import (
@@ -18,42 +18,43 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// Entry is all that is known of one host.
+// Entry is all data about one host.
 type Entry struct {
 	rollout.Host
-	// Secret is a digest of the secret that the host reports with; zero for one that
-	// may not report.
+	// Secret is a digest of the secret that the host reports with; zero for a host that may not
+	// report.
 	Secret [16]byte
-	// Token names what the host has joined by.
+	// Token names the token by which the host has joined.
 	Token string
-	// Sequence is that of the last report that the rest of the entry is of.
+	// Sequence is the sequence of the last report, from which the rest of the entry comes.
 	Sequence uint32
-	// Floor is what the sequence of the next report is above, as far as others know: it may be larger than that of any report.
+	// Floor is the number that the sequence of the next report has to exceed, as far as others know. It may be larger than
+	// the sequence of any report.
 	Floor uint32
 	// Boots are digests of the last boot ids, the newest first; zero for none.
 	Boots [3]uint32
-	// Alternated is when two boots last took turns.
+	// Alternated is the last time at which two boots took turns.
 	Alternated time.Time
 	// Burst counts the reports of the minute of LastSeen.
 	Burst uint8
-	// Revision is that of the host in a store; zero for none.
+	// Revision is the revision of the host in a store; zero for none.
 	Revision int64
 }
 
-// Limits bound what a table holds. How many hosts it has is for whoever lets them in.
+// Limits bound the content of a table. Its callers bound the number of hosts.
 type Limits struct {
-	// Words bounds how many different groups, versions, editions, architectures and
-	// errors there are, each; at most 65,533.
+	// Words is the largest number of different groups, versions, editions, architectures and errors,
+	// each; at most 65,533.
 	Words int
-	// Named reports whether a group or a version is one that the operator has named: there is room for it
-	// beyond the limit. It must not block. Nil: none is.
+	// Named reports whether the operator has named a group or a version: there is room for such a word
+	// beyond the limit. It must not block. Nil: no word is named.
 	Named func(word string) bool
 }
 
-// Kind says what a word is.
+// Kind is a kind of words.
 type Kind string
 
-// The words that hosts report. Errors are kept in the same way, but no host is held to them.
+// The kinds of words that hosts report. Errors are kept in the same way, but they do not restrict which reports a server takes.
 const (
 	Group   Kind = "groups"
 	Version Kind = "versions"
@@ -61,7 +62,7 @@ const (
 	Arch    Kind = "architectures"
 )
 
-// Kinds are all of them.
+// Kinds are all kinds.
 var Kinds = []Kind{Group, Version, Edition, Arch}
 
 func (t *Table) of(kind Kind) *words {
@@ -80,24 +81,23 @@ func (t *Table) of(kind Kind) *words {
 // named it.
 func (t *Table) Knows(kind Kind, word string) bool { return t.of(kind).knows(word) }
 
-// HasRoom reports whether there is room for a word that nobody has yet.
+// HasRoom reports whether there is room for a new word.
 func (t *Table) HasRoom(kind Kind) bool { return t.of(kind).hasRoom() }
 
-// Fill returns how many different words of a kind there are, and how many there may be of those that nobody has
+// Fill returns how many different words of a kind there are, and the limit for words that the operator has not
 // named.
 func (t *Table) Fill(kind Kind) (used, limit int) { return t.of(kind).used(), t.limits.Words }
 
 // JoinedBy returns how many of the hosts have joined by a token.
 func (t *Table) JoinedBy(token string) int { return t.tokens.records(token) }
 
-// isEdition and isArch are what programs of this make report: no host's word competes with them.
+// isEdition and isArch recognise the words of this project's programs: other words of hosts cannot displace them.
 func isEdition(s string) bool {
 	return slices.Contains([]string{"oss", "enterprise", "enterprise-fips"}, s)
 }
 func isArch(s string) bool { return slices.Contains([]string{"amd64", "arm64"}, s) }
 
-// packed is an Entry without a pointer. Words and the name are places in the
-// table's own lists.
+// packed is an Entry without a pointer. Words and the name are places in the table's own lists.
 type packed struct {
 	id, updater rollout.HostID
 	secret      [16]byte
@@ -125,7 +125,7 @@ const (
 	heard     // it has reported to this server; see Table.Hear
 )
 
-// failure is kept apart: few hosts have one.
+// failure is a separate record: few hosts have one.
 type failure struct {
 	outcome int64 // in nanoseconds
 	at      uint32

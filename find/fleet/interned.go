@@ -5,19 +5,19 @@ import (
 	"unsafe"
 )
 
-// Other stands for a word that there is no room for: a group, a version, an edition or an architecture that
-// hosts have made up beyond the limit.
+// Other replaces a word without room: a group, a version, an edition or an architecture that hosts have
+// made up beyond the limit.
 const Other = "(other)"
 
-// words keeps each of some strings once, as long as a record has it. The place 0 is that of the empty string,
-// the place 1 that of what stands for the words that there is no room for; both are always there.
+// words keeps each of some strings once, while a record has it. The place 0 is the empty string, the place 1
+// the word that replaces words without room; both always exist.
 type words struct {
 	places map[string]uint16
 	list   []string
 	uses   []uint32 // how many records have the word
-	free   []uint16 // places that nothing has
+	free   []uint16 // places without a word
 	limit  int
-	// named reports whether a word is one that the operator has named: there is room for it beyond the limit.
+	// named reports whether the operator has named a word: there is room for it beyond the limit.
 	named func(string) bool
 }
 
@@ -31,19 +31,19 @@ func newWords(limit int, other string, named func(string) bool) *words {
 // used returns how many different words there are, without the two that are always there.
 func (w *words) used() int { return len(w.places) - 2 }
 
-// knows reports whether a word is there, or will be if it is asked for.
+// knows reports whether a word exists, or can be added because the operator has named it.
 func (w *words) knows(s string) bool {
 	_, there := w.places[s]
 	return there || w.hasPlace() && w.named(s)
 }
 
-// hasRoom reports whether there is room for a word that nobody has named.
+// hasRoom reports whether there is room for a word that the operator has not named.
 func (w *words) hasRoom() bool { return w.used() < w.limit && w.hasPlace() }
 
 func (w *words) hasPlace() bool { return len(w.free) > 0 || len(w.list) <= math.MaxUint16 }
 
-// exchange returns the place of a word that a record has now, instead of the one in the place before. That is
-// the place of Other for a word that there is no room for.
+// exchange returns the place of a record's new word, and drops the word at the place before. For a word
+// without room it returns the place of Other.
 func (w *words) exchange(before uint16, s string) uint16 {
 	if w.list[before] == s {
 		return before
@@ -63,7 +63,7 @@ func (w *words) exchange(before uint16, s string) uint16 {
 	return at
 }
 
-// add gives a word a place. It copies the word: what is given may be part of a whole request.
+// add gives a word a place. It copies the word: s may be part of a whole request.
 func (w *words) add(s string) (at uint16) {
 	s = string([]byte(s))
 	if last := len(w.free) - 1; last >= 0 {
@@ -77,7 +77,7 @@ func (w *words) add(s string) (at uint16) {
 	return at
 }
 
-// drop notes that a record does not have a word any more. The last one makes room for another word.
+// drop notes that a record does not have a word any more. If no record has it, its place is free.
 func (w *words) drop(place uint16) {
 	if place <= otherPlace {
 		return
@@ -100,12 +100,12 @@ func (w *words) records(s string) int {
 	return int(w.uses[at])
 }
 
-// names keeps strings that few hosts share, one after the other: a byte for the
-// length, then the string. The place 0 is that of the empty string. They are in blocks: one
-// list that grows would be there twice while it does.
+// names keeps strings that few hosts share, one after the other: a byte for the length, then the
+// string. The place 0 is the empty string. They are in blocks: one growing list would exist twice
+// while it grows.
 type names struct {
 	blocks [][]byte
-	wasted int // bytes of what nobody names any more
+	wasted int // bytes of strings that are not used any more
 }
 
 const block = 1 << 16
@@ -130,7 +130,7 @@ func (n *names) put(s string) uint32 {
 	return at
 }
 
-// at returns a string without a copy: what is in a block once is never written again.
+// at returns a string without a copy: bytes in a block are never written again.
 func (n *names) at(place uint32) string {
 	if place == 0 {
 		return ""
@@ -139,7 +139,7 @@ func (n *names) at(place uint32) string {
 	return unsafe.String(&b[1], int(b[0]))
 }
 
-// replace returns the place of a string that takes the place of another.
+// replace returns the place of a string that replaces another.
 func (n *names) replace(place uint32, s string) uint32 {
 	before := n.at(place)
 	if before == s {

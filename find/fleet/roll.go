@@ -10,15 +10,15 @@ import (
 const RollPage = 1024
 
 // roll gives hosts numbers that all servers of a store agree on, so that a set of a million hosts is a list of small
-// gaps. Whoever keeps the table keeps the pages of the roll, too: a number is given to one host only, until a page says
-// that it is another one's.
+// gaps. The owner of the table keeps the pages of the roll, too: a number belongs to one host only, until a page gives
+// it to another.
 type roll struct {
 	places []uint32                  // of records + 1, by number; 0 if the table has no host of the number
-	vacant map[uint32]rollout.HostID // the hosts of these numbers, as far as the roll names them
+	vacant map[uint32]rollout.HostID // the hosts of the numbers without a record, as far as the roll names them
 	absent map[rollout.HostID]uint32 // the reverse of vacant, plus 1
 }
 
-// of returns the number of a host + 1 that the table does not have, and has it leave the vacant ones.
+// arrive returns the number + 1 of a host that is new in the table, and removes it from the vacant ones.
 func (r *roll) arrive(id rollout.HostID, at uint32) (number uint32) {
 	number, there := r.absent[id]
 	if !there {
@@ -49,7 +49,7 @@ func (r *roll) keepVacant(id rollout.HostID, number uint32) {
 	r.vacant[number-1], r.absent[id] = id, number
 }
 
-// Enrolled returns how many numbers the roll has, and how many of them are of hosts that the table does not have.
+// Enrolled returns how many numbers the roll has, and how many of them belong to hosts that the table does not have.
 func (t *Table) Enrolled() (numbers uint32, vacant int) {
 	return uint32(len(t.roll.places)), len(t.roll.vacant)
 }
@@ -105,7 +105,7 @@ func (t *Table) Enrol(number uint32, id rollout.HostID) {
 	}
 }
 
-// Unroll takes all numbers back: those of another store are others.
+// Unroll takes all numbers back: another store has other numbers.
 func (t *Table) Unroll() {
 	t.roll = roll{}
 	for at := range t.count {
@@ -113,7 +113,7 @@ func (t *Table) Unroll() {
 	}
 }
 
-// At fills in what is known of the host of a number; false if the table has none.
+// At fills in the entry of the host of a number; it is false if the table has none.
 func (t *Table) At(number uint32, into *Entry) bool {
 	if uint64(number) >= uint64(len(t.roll.places)) || t.roll.places[number] == 0 {
 		return false
@@ -122,7 +122,7 @@ func (t *Table) At(number uint32, into *Entry) bool {
 	return true
 }
 
-// Hear marks a host as one that has reported since Quiet was last called for that time.
+// Hear marks a host: it has reported since the time of the last Quiet.
 func (t *Table) Hear(id rollout.HostID) {
 	if slot, there := t.search(id); there {
 		t.packed(t.slots[slot] - 1).flags |= heard
@@ -130,7 +130,7 @@ func (t *Table) Hear(id rollout.HostID) {
 }
 
 // Heard calls f for each marked host from a place on, until it returns false, and returns the place after the last one.
-// Hosts that have no number yet have enrolled = false.
+// For a host without a number enrolled is false.
 func (t *Table) Heard(place int, f func(id *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool) (next int) {
 	return t.from(place, func(at uint32) bool {
 		r := t.packed(at)
@@ -138,7 +138,7 @@ func (t *Table) Heard(place int, f func(id *rollout.HostID, number uint32, enrol
 	})
 }
 
-// Quiet takes the marks of hosts that have not reported since a time, which is in whole seconds.
+// Quiet removes the marks of hosts that have not reported since a time, which is in whole seconds.
 func (t *Table) Quiet(since time.Time) {
 	limit := seconds(since)
 	t.from(0, func(at uint32) bool {

@@ -11,31 +11,31 @@ import (
 
 // Seen says which hosts have reported to a server in a stretch of time, by their numbers in the roll.
 //
-// Its form is a byte 1; four numbers of 32 bits, the highest byte first: the ends of the stretch and since when the
-// server knows all reports,
-// in seconds, and how many hosts there are; a byte k; the gaps between their numbers in Rice code with k low bits, filled up to
-// a whole byte; then the hosts with an unusual sequence, each as two numbers of 32 bits. With each tenth host of a million that is 60 KB.
+// Its form is a byte 1; four numbers of 32 bits, the highest byte first: both ends of the stretch and the time since
+// which the server knows all reports, in seconds, and the number of hosts; a byte k; the gaps between the hosts' numbers
+// in Rice code with k low bits, filled up to a whole byte; then the hosts with an unusual sequence, each as two numbers of
+// 32 bits. With each tenth host of a million that is 60 KB.
 type Seen struct {
 	From, To time.Time
 	Covered  time.Time
 	Numbers  []uint32 // in ascending order, each once
 	// Unusual has the sequence of the last report of some hosts. The sequence of any other host is at most SequenceAt(To):
-	// updaters take the time for it.
+	// updaters derive it from the time.
 	Unusual map[uint32]uint32
 }
 
 const (
 	seenForm   = 1
 	seenHeader = 1 + 4*4 + 1
-	// maxUnusual keeps a Seen below what a store takes: a list of two million hosts has 300 KB.
+	// maxUnusual keeps a Seen below a store's limit: a list of two million hosts has 300 KB.
 	maxUnusual = 60_000
 	// sequenceEpoch is the beginning of 2020: updaters count the seconds since.
 	sequenceEpoch = 1577836800
-	// usualDelay is how much older than the stretch the sequence of a report is at most that arrives in it.
+	// usualDelay is how much older than the stretch the sequence of a report that arrives in it usually is, at most.
 	usualDelay = 2 * time.Minute
 )
 
-// SequenceAt is the sequence of a report that an updater with the right time makes then.
+// SequenceAt returns the sequence that an updater with the right time gives to a report at that time.
 func SequenceAt(t time.Time) uint32 { return uint32(max(t.Unix()-sequenceEpoch, 0)) }
 
 // Add adds the report of a host. The numbers may come in any order.
@@ -50,10 +50,10 @@ func (s *Seen) Add(number, sequence uint32) {
 	s.Unusual[number] = sequence
 }
 
-// Full reports whether a store would take no more of it.
+// Full reports whether a store would not take a larger one.
 func (s *Seen) Full() bool { return len(s.Unusual) >= maxUnusual }
 
-// Sequence is what the sequence of the next report of a host is above.
+// Sequence returns the lower bound for the sequence of a host's next report.
 func (s *Seen) Sequence(number uint32) uint32 {
 	if unusual, is := s.Unusual[number]; is {
 		return unusual
@@ -61,7 +61,7 @@ func (s *Seen) Sequence(number uint32) uint32 {
 	return SequenceAt(s.To)
 }
 
-// Bytes returns the form that is kept.
+// Bytes returns the stored form.
 func (s *Seen) Bytes() []byte {
 	slices.Sort(s.Numbers)
 	s.Numbers = slices.Compact(s.Numbers)
@@ -99,7 +99,7 @@ func (s *Seen) Bytes() []byte {
 	return b
 }
 
-// ParseSeen reads what Bytes has written. A form of a later version is an error.
+// ParseSeen reads the form that Bytes has written. A form of a later version is an error.
 func ParseSeen(b []byte) (s Seen, err error) {
 	if len(b) < seenHeader || b[0] != seenForm || b[seenHeader-1] > 31 {
 		return s, errors.New("it is no list of the hosts that reported, or of a later version")

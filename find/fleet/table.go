@@ -8,17 +8,17 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// chunk is how many records are allocated at once: a list that grows would be there
-// twice while it does.
+// chunk is how many records are allocated at once: one growing list would exist twice while it
+// grows.
 const chunk = 4096
 
-// Table is the hosts. It is not safe for use by several goroutines, but for several
-// that only read, each by a View of its own.
+// Table holds the hosts. Several goroutines must not use it at once, unless all only read, each by
+// a View of its own.
 type Table struct {
 	limits   Limits
 	chunks   []*[chunk]packed
 	count    int
-	slots    []uint32 // of records + 1; 0 where it is free
+	slots    []uint32 // places of records + 1; 0 for a free slot
 	seed     maphash.Seed
 	names    names
 	failures map[uint32]failure
@@ -44,7 +44,7 @@ func (t *Table) clear() {
 	t.groups, t.versions = newWords(limit, Other, named), newWords(limit, Other, named)
 	t.editions, t.archs = newWords(limit, Other, isEdition), newWords(limit, Other, isArch)
 	t.errors = newWords(limit, manyErrors, func(string) bool { return false })
-	// People make tokens, and not more of them than there is room for.
+	// Only people make tokens, never more than there is room for.
 	t.tokens = newWords(math.MaxUint16, Other, func(string) bool { return true })
 }
 
@@ -53,8 +53,8 @@ func (t *Table) Len() int { return t.count }
 
 func (t *Table) packed(at uint32) *packed { return &t.chunks[at/chunk][at%chunk] }
 
-// search returns the slot of a host, or the free one where it belongs. The hash has
-// a seed of its own: those who choose their UUIDs cannot make all searches long.
+// search returns the slot of a host, or the free slot for it. The hash has a seed of its own:
+// hosts that choose their UUIDs cannot make all searches long.
 func (t *Table) search(id rollout.HostID) (slot int, there bool) {
 	mask := len(t.slots) - 1
 	for slot = t.first(id); ; slot = (slot + 1) & mask {
@@ -68,12 +68,12 @@ func (t *Table) search(id rollout.HostID) (slot int, there bool) {
 	}
 }
 
-// first is the slot where the search for a host begins.
+// first returns the slot at which the search for a host begins.
 func (t *Table) first(id rollout.HostID) int {
 	return int(maphash.Bytes(t.seed, id[:])) & (len(t.slots) - 1)
 }
 
-// Get fills in what is known of a host; false where there is none of that id.
+// Get fills in the entry of a host; it is false if the table does not have the host.
 func (t *Table) Get(id rollout.HostID, into *Entry) bool {
 	slot, there := t.search(id)
 	if !there {
@@ -110,7 +110,7 @@ func (t *Table) host(at uint32, r *packed, into *rollout.Host) {
 	}
 }
 
-// Put keeps an entry, in the place of the one of the same id. Words that there is no room for become Other.
+// Put keeps an entry, and replaces the one with the same id. Words without room become Other.
 func (t *Table) Put(e *Entry) {
 	at, there := t.placeOf(e.ID)
 	var before packed
@@ -148,7 +148,7 @@ func (t *Table) Put(e *Entry) {
 	}
 }
 
-// placeOf returns the place of the record of a host. Where there is none it is made.
+// placeOf returns the place of the record of a host. A missing record is made.
 func (t *Table) placeOf(id rollout.HostID) (at uint32, there bool) {
 	slot, there := t.search(id)
 	if there {
@@ -165,7 +165,7 @@ func (t *Table) placeOf(id rollout.HostID) (at uint32, there bool) {
 
 // putFailure keeps the failure of the record in a place, and reports whether there is one.
 func (t *Table) putFailure(at uint32, f rollout.Failure) bool {
-	before := t.failures[at] // zeros where there is none
+	before := t.failures[at] // zeros if there is no failure
 	target, text := t.versions.exchange(before.target, string(f.Target)), t.errors.exchange(before.text, f.Error)
 	if f.Target == "" {
 		t.errors.drop(text)
@@ -176,7 +176,7 @@ func (t *Table) putFailure(at uint32, f rollout.Failure) bool {
 	return true
 }
 
-// Remove forgets one host; it does nothing where there is none of that id. The host in the last place takes its place.
+// Remove removes one host; it does nothing for an unknown id. The host in the last place moves into the free place.
 func (t *Table) Remove(id rollout.HostID) {
 	slot, there := t.search(id)
 	if !there {
@@ -205,7 +205,7 @@ func (t *Table) Remove(id rollout.HostID) {
 	}
 }
 
-// dropWords lets go of all that a record shares with others.
+// dropWords drops all words that a record shares with others.
 func (t *Table) dropWords(at uint32) {
 	r := t.packed(at)
 	t.groups.drop(r.group)
@@ -219,7 +219,7 @@ func (t *Table) dropWords(at uint32) {
 	t.putFailure(at, rollout.Failure{})
 }
 
-// unlink frees a slot. Those after it move up as far as their own searches begin before it.
+// unlink frees a slot. Later slots move up if their own searches begin at or before it.
 func (t *Table) unlink(slot int) {
 	mask := len(t.slots) - 1
 	for next := (slot + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
@@ -232,7 +232,7 @@ func (t *Table) unlink(slot int) {
 	t.slots[slot] = 0
 }
 
-// manyErrors stands for the errors of hosts that there is no room for: a verdict is kept whatever its words.
+// manyErrors replaces errors of hosts without room: a verdict is kept whatever its words.
 const manyErrors = "(too many different errors are kept already)"
 
 func (t *Table) grow() {
@@ -243,8 +243,8 @@ func (t *Table) grow() {
 	}
 }
 
-// Forget removes the hosts that f returns true for, and words and names that none of
-// the others has. It returns how many there were.
+// Forget removes the hosts for which f returns true, and words and names that no other host has.
+// It returns how many there were.
 func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 	old := *t
 	t.clear()
@@ -265,18 +265,18 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 			t.roll.places[number-1] = uint32(t.count)
 		}
 		if (at+1)%chunk == 0 {
-			old.chunks[at/chunk] = nil // the table is not to be there twice
+			old.chunks[at/chunk] = nil // the table must not exist twice
 		}
 	}
 	return forgotten
 }
 
-// Each calls f for each host, in no order, until it returns false. What f is given
-// holds until it returns.
+// Each calls f for each host, in no order, until it returns false. The entry is valid until f
+// returns.
 func (t *Table) Each(f func(*Entry) bool) { t.From(0, f) }
 
 // From is Each for the hosts from a place on, and returns the place after the last one. Places
-// are the same until hosts are forgotten; those of hosts that are new come last.
+// stay the same until hosts are forgotten; new hosts come last.
 func (t *Table) From(place int, f func(*Entry) bool) (next int) {
 	var e Entry
 	return t.from(place, func(at uint32) bool {
@@ -295,13 +295,13 @@ func (t *Table) from(place int, f func(at uint32) bool) (next int) {
 	return place
 }
 
-// pause lets those go on, now and then, who wait for an answer. To yield the processor would
-// not do: the network is looked at when there is nothing else to run.
+// pause lets goroutines continue, now and then, that wait for an answer. Yielding the processor is
+// not enough: the network is polled only when nothing else can run.
 func pause(at int) {
 	if at%pauseEvery == pauseEvery-1 { // few hosts take no time
 		time.Sleep(50 * time.Microsecond)
 	}
 }
 
-// pauseEvery is a millisecond of work: each pause of a process with nothing else to do takes as long.
+// pauseEvery is a millisecond of work: in an idle process each pause takes as long.
 const pauseEvery = 4096

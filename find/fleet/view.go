@@ -8,15 +8,15 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// View reads a table that nobody writes to meanwhile. The host that it returns holds
-// until the next one is asked for.
+// View reads a table that nobody writes to meanwhile. The host that it returns is valid until the
+// next call.
 type View struct {
 	table  *Table
 	host   rollout.Host
 	looked int
 }
 
-// View returns one for one goroutine.
+// View returns a View for one goroutine.
 func (t *Table) View() *View { return &View{table: t} }
 
 var _ rollout.LargeFleet = (*View)(nil)
@@ -49,12 +49,12 @@ func (v *View) Host(id rollout.HostID) *rollout.Host {
 	return &v.host
 }
 
-// Alike implements rollout.LargeFleet: plain hosts come last, those of a group and a version together. All that
-// it reads of them are their records, in the order in which they are in memory.
+// Alike implements rollout.LargeFleet: plain hosts come last, grouped by group and version. It reads only their
+// records, in the order of the memory.
 func (v *View) Alike(now time.Time) iter.Seq2[*rollout.Host, int] {
 	return func(yield func(*rollout.Host, int) bool) {
 		first, last := rollout.PlainTimes(now)
-		joined, heard := seconds(first), seconds(last.Add(time.Second-1)) // that is kept in whole seconds
+		joined, heard := seconds(first), seconds(last.Add(time.Second-1)) // times are kept in whole seconds
 		type kind struct{ group, version uint16 }
 		type some struct{ one, many int }
 		places := make(map[kind]int)
@@ -88,7 +88,7 @@ func (v *View) Alike(now time.Time) iter.Seq2[*rollout.Host, int] {
 	}
 }
 
-// together is how many look-ups are under way at once. One after the other, each would wait for memory, several times.
+// together is how many look-ups run at once. One after the other, each would wait for memory, several times.
 const together = 32
 
 // Hosts implements rollout.LargeFleet.
@@ -101,7 +101,7 @@ func (v *View) Hosts(ids []rollout.HostID) iter.Seq[*rollout.Host] {
 				places[i] = t.slots[t.first(id)]
 			}
 			for i, id := range some {
-				// Most are found where the search begins.
+				// Most are found at the first slot.
 				if places[i] == 0 || t.packed(places[i]-1).id == id {
 					continue
 				}

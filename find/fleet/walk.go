@@ -10,17 +10,17 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// Walk says which hosts a page of a list has.
+// Walk selects the hosts of one page of a list.
 type Walk struct {
 	// After is the last host of the page before; zero for the first page.
 	After rollout.HostID
-	// Limit is how many hosts the page has at most.
+	// Limit is the largest number of hosts on the page.
 	Limit int
-	// Group and Version are those of the hosts; nil for any.
+	// Group and Version select hosts; nil for any.
 	Group, Version *string
-	// Failed has hosts with a failure only, whatever it is a failure of.
+	// Failed selects only hosts with a failure, of any version.
 	Failed bool
-	// Match is asked of each host that the other fields let through; nil: all match. What it is given holds until it
+	// Match is called for each host that the other fields select; nil: all match. Its argument is valid until it
 	// returns.
 	Match func(*Entry) bool
 }
@@ -57,10 +57,10 @@ func (t *Table) Walk(w Walk) (ids []rollout.HostID, more bool) {
 	return kept[:min(w.Limit, len(kept))], len(kept) > w.Limit
 }
 
-// walkPause is how many records are looked at between two pauses: an id takes far less time than an entry.
+// walkPause is how many records are read between two pauses: an id takes far less time than an entry.
 const walkPause = 16 * pauseEvery
 
-// walked has the places of the records that a walk looks at.
+// walked returns the places of the records that a walk reads.
 func (t *Table) walked(failed bool) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		looked := 0
@@ -85,7 +85,7 @@ func (t *Table) walked(failed bool) iter.Seq[uint32] {
 	}
 }
 
-// placeFor is false for a word that no record has.
+// placeFor returns the place of a word; known is false for a word that no record has.
 func placeFor(w *words, word *string) (place uint16, known bool) {
 	if word == nil {
 		return 0, true
