@@ -10,11 +10,11 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// host does what an updater does, as far as the server can see it.
+// host acts like an updater, as far as the server can see it.
 type host struct {
 	id, name, group string
 	version         rollout.Semver
-	lot             *rand.Rand // its own: what one host draws changes nothing for another
+	lot             *rand.Rand // its own: the draws of one host change nothing for another
 	at              time.Time  // of its next act
 	act             func(*host, *world)
 
@@ -25,7 +25,7 @@ type host struct {
 	failed  rollout.Semver
 	fails   bool
 	lost    bool
-	reports rollout.Host // what the server knows of it
+	reports rollout.Host // the server's data about it
 }
 
 func newHost(s *Scenario, number int, group string, place int) *host {
@@ -58,7 +58,7 @@ func (h *host) within(limit time.Duration) time.Duration {
 	return time.Duration(h.lot.Int64N(int64(limit/time.Second))) * time.Second
 }
 
-// report has the server take a heartbeat.
+// report sends a heartbeat to the server.
 func (h *host) report(w *world, answer rollout.Semver) {
 	h.reports.Take(rollout.Heartbeat{HostID: h.id, Hostname: h.name, Group: h.group, Version: h.version, Told: answer, Outcome: h.outcome},
 		w.now)
@@ -119,7 +119,7 @@ func (h *host) end(w *world) {
 	h.at, h.act = w.now.Add(w.scenario.Poll+h.within(w.scenario.Spread)), (*host).poll
 }
 
-// fleet is what the server knows of the hosts.
+// fleet is the server's data about the hosts.
 type fleet struct {
 	hosts []*host
 	byID  map[rollout.HostID]*host
@@ -157,7 +157,7 @@ func (f *fleet) Host(id rollout.HostID) *rollout.Host {
 	return nil
 }
 
-// queue is the hosts in the order of their next acts.
+// queue holds the hosts in the order of their next acts.
 type queue []*host
 
 func (q queue) Len() int { return len(q) }

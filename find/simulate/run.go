@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// tickEvery is that of a server, while a group is on its way.
+	// tickEvery is a server's interval while a group is on its way.
 	tickEvery = 10 * time.Second
-	// restEvery is how often an engine is run while there is nothing but hours to
-	// wait for: a step comes up to so much later than it would.
+	// restEvery is how often an engine runs while it only waits for hours to pass: a step may come so
+	// much later.
 	restEvery = time.Minute
-	// known is for how long the hosts have reported when the simulation begins.
+	// known is how long the hosts have reported when the simulation begins.
 	known = 30 * time.Minute
-	// maxExamples is how many hosts of a group have events of their own.
+	// maxExamples is how many hosts of a group get events of their own.
 	maxExamples = 3
 )
 
@@ -36,7 +36,7 @@ type world struct {
 	timeline *Timeline
 
 	examples map[string]int
-	quarters map[string]int // of a group's hosts that are on the target
+	quarters map[string]int // quarters of a group's hosts that are on the target
 	rules    map[string]*RuleUse
 	pointed  map[string]bool
 }
@@ -82,7 +82,7 @@ func Run(ctx context.Context, s Scenario) (*Timeline, error) {
 	return w.timeline, nil
 }
 
-// indexOf orders rules by when they were first used.
+// indexOf orders rules by their first use.
 func indexOf(events []Event, reason rollout.Reason) int {
 	return slices.IndexFunc(events, func(e Event) bool { return e.Reason == reason })
 }
@@ -102,7 +102,7 @@ func (w *world) hostsUntil(then time.Time) {
 	w.now = then
 }
 
-// step is how long it is until the engine looks again.
+// step returns how long it is until the engine runs again.
 func (w *world) step() time.Duration {
 	for i := range w.rollout.Status.Groups {
 		if g := &w.rollout.Status.Groups[i]; g.State == rollout.Canarying || g.State == rollout.Active {
@@ -123,17 +123,17 @@ func (w *world) scene() rollout.Scene {
 	return rollout.Scene{Config: w.scenario.Config, Version: w.scenario.Version, Rollout: w.rollout, Counts: w.counts(), Now: w.now}
 }
 
-// shoot makes the snapshot that hosts are answered from.
+// shoot makes the snapshot for answers to hosts.
 func (w *world) shoot() {
 	w.snapshot = rollout.NewSnapshot(w.scenario.Config, w.scenario.Version, w.rollout, w.plans)
 }
 
-// tick is one of the engine.
+// tick runs the engine once.
 func (w *world) tick() error {
 	return w.take(rollout.Next(w.scenario.Config, w.scenario.Version, w.rollout, w.counts(), w.now))
 }
 
-// take makes the result of a tick or an order what there is.
+// take applies the result of a tick or an order.
 func (w *world) take(result rollout.Result) error {
 	for _, step := range result.Steps {
 		w.addEvent(step)
@@ -158,7 +158,7 @@ func (w *world) add(e Event) {
 	w.timeline.Events = append(w.timeline.Events, e)
 }
 
-// say is an example of what hosts do.
+// say adds an example of the hosts' acts.
 func (w *world) say(group, what string) {
 	switch w.examples[group]++; w.examples[group] {
 	case maxExamples + 1:
@@ -170,7 +170,7 @@ func (w *world) say(group, what string) {
 	}
 }
 
-// addEvent adds a step of the engine and the rule that it is by.
+// addEvent adds a step of the engine, and counts its rule.
 func (w *world) addEvent(s rollout.Step) {
 	e := Event{Group: s.Group, Reason: s.Reason, step: s}
 	switch {
@@ -193,8 +193,7 @@ func (w *world) addEvent(s rollout.Step) {
 	w.rules[string(s.Reason)+rule].Times++
 }
 
-// progress notes what is pointed out, and quarters of groups that have come to the
-// target.
+// progress adds new conditions, and quarters of groups that have reached the target.
 func (w *world) progress() {
 	for i := range w.rollout.Status.Groups {
 		g := &w.rollout.Status.Groups[i]
@@ -237,8 +236,7 @@ func (w *world) over(end time.Time) string {
 	return "no group goes on by itself"
 }
 
-// settled reports whether no host has an update before it, but those that failed or
-// are lost.
+// settled reports whether no host has an update before it, except hosts that failed or are lost.
 func (w *world) settled() bool {
 	return !slices.ContainsFunc(w.fleet.hosts, func(h *host) bool {
 		return h.version != w.rollout.Spec.TargetVersion && !h.lost && h.failed == ""

@@ -1,9 +1,9 @@
 // Package simulate tries a schedule on hosts that do not exist, with a clock that runs
-// as fast as the machine can. It drives the functions that a find server runs from:
-// rollout.Next steps the rollout, rollout.Snapshot tells the hosts, and what the hosts
-// report is counted by rollout.Count. Only the hosts and the time are made up.
+// as fast as the machine can. It uses the functions of a find server:
+// rollout.Next steps the rollout, rollout.Snapshot answers the hosts, and
+// rollout.Count counts their reports. Only the hosts and the time are made up.
 //
-// The same Scenario has the same Report, on any machine.
+// The same Scenario has the same Timeline, on any machine.
 package simulate
 
 import (
@@ -21,25 +21,25 @@ import (
 type Scenario struct {
 	Config  *rollout.Config
 	Version *rollout.Version
-	// Hosts is how many there are of each group; "" are those that name no group.
+	// Hosts is the number of hosts of each group; "" is for hosts that name no group.
 	Hosts map[string]int
-	// Fails and Lost are the parts of the hosts of a group, 0 to 1, on which the
-	// version is rolled back, and which are not heard of again once they have begun
-	// to update. "" is for the groups that are not named.
+	// Fails and Lost are fractions of the hosts of a group, 0 to 1: those on which the version is
+	// rolled back, and those that never report again once they have begun to update. "" is for the
+	// groups that are not named.
 	Fails, Lost map[string]float64
-	// Poll is how often a host asks and reports, within Spread of it by lot.
+	// Poll is how often a host asks and reports, plus a random time below Spread.
 	Poll, Spread time.Duration
 	// Update is how long an update takes, half of it or half as much again by lot.
 	Update time.Duration
-	// Jitter is what hosts are told whose group has none of its own.
+	// Jitter is the jitter of groups that have none of their own.
 	Jitter time.Duration
 	Begin  time.Time
-	// For ends the simulation where nothing else does.
+	// For ends the simulation if nothing else does.
 	For  time.Duration
 	Seed uint64
 }
 
-// MaxHosts bounds what is kept in memory and counted at each tick.
+// MaxHosts bounds the hosts that are kept in memory and counted at each tick.
 const MaxHosts = 1_000_000
 
 // Check returns why a scenario cannot be tried.
@@ -87,7 +87,7 @@ type Timeline struct {
 	// End is the rollout when nothing more happened by itself, or the time was over.
 	End   rollout.Overview `json:"end"`
 	Ended time.Time        `json:"ended"`
-	// Why says which of these it was.
+	// Why says why the simulation ended.
 	Why string `json:"why"`
 }
 
@@ -100,7 +100,7 @@ type Event struct {
 	step   rollout.Step
 }
 
-// RuleUse is a rule of the engine and how often it has moved a group.
+// RuleUse counts how often a rule of the engine has moved a group.
 type RuleUse struct {
 	Reason rollout.Reason `json:"reason"`
 	Times  int            `json:"times"`
