@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Archive is a store as a whole, of one moment.
+// Archive is a whole store at one moment.
 type Archive struct {
 	ID       string
 	Revision Revision
@@ -16,32 +16,33 @@ type Archive struct {
 	Each func(f func(Archived) error) error
 }
 
-// Archived is an item, and when it expires; the zero time for never.
+// Archived is an item and the time at which it expires; the zero time for never.
 type Archived struct {
 	Item
 	Expires time.Time
 }
 
-// Movable is a store that can be taken to another kind of store, and back.
+// Movable is a store that can be moved to another kind of store, and back.
 type Movable interface {
-	// Export calls f with all that is there. The archive holds until f returns.
+	// Export calls f with the whole store. The archive is valid until f returns.
 	Export(ctx context.Context, f func(Archive) error) error
-	// Import puts an archive into a store that has never held anything, or else returns ErrNotEmpty, as one change: after
-	// an error the store is empty. The store has the archive's identity and items afterwards, and begins a new epoch.
+	// Import puts an archive into a store that has never held anything, as one change: after an error the store is empty.
+	// For another store it returns ErrNotEmpty. Afterwards the store has the archive's identity and items, and begins a
+	// new epoch.
 	Import(ctx context.Context, a Archive) error
 }
 
-// ErrNotEmpty says that a store is in use.
+// ErrNotEmpty means that a store is in use.
 var ErrNotEmpty = errors.New("it holds something already, or has: name an empty one")
 
-// Copied is what Copy did.
+// Copied is the result of Copy.
 type Copied struct {
 	ID       string
 	Items    int
 	From, To Revision
 }
 
-// Copy copies all of a store to an empty one, or nothing.
+// Copy copies a whole store to an empty one, or nothing.
 func Copy(ctx context.Context, from, to Movable) (c Copied, err error) {
 	err = from.Export(ctx, func(a Archive) error {
 		each := a.Each

@@ -17,10 +17,10 @@ import (
 )
 
 // Backup copies the store in the file at path, which servers may have open and write
-// to meanwhile, to another file: of one moment, checked, for its owner alone, and on
-// stable storage before it has its name. What had the name is replaced.
+// to meanwhile, to another file. The copy is of one moment, checked, for its owner alone, and on
+// stable storage before it has its name. It replaces a file with that name.
 //
-// It is for the store's owner and for root. The copy is one file: it has no log. keep is
+// Only the store's owner and root may use it. The copy is one file: it has no log. keep is
 // as for Inspect.
 func Backup(ctx context.Context, path, to string, keep func(key string) bool) (Facts, error) {
 	facts, err := backup(ctx, path, to, keep)
@@ -77,7 +77,7 @@ func backup(ctx context.Context, path, to string, keep func(key string) bool) (f
 	return facts, replace(next, to)
 }
 
-// replace gives a file that is on stable storage the name of another one.
+// replace renames a file that is on stable storage, onto another one.
 func replace(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -85,7 +85,7 @@ func replace(from, to string) error {
 	return durable.SyncDir(filepath.Dir(to))
 }
 
-// withoutLog makes a copy complete in one file.
+// withoutLog turns a copy into one complete file.
 func withoutLog(path string) (err error) {
 	c, err := sqlite3.Open(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func withoutLog(path string) (err error) {
 	return c.Exec("PRAGMA journal_mode = DELETE")
 }
 
-// sameFile reports whether two names are of one file. The second need not be there.
+// sameFile reports whether two names belong to one file. The second need not exist.
 func sameFile(a, b string) (bool, error) {
 	one, err := os.Stat(a)
 	if err != nil {
@@ -108,7 +108,7 @@ func sameFile(a, b string) (bool, error) {
 	return err == nil && os.SameFile(one, other), err
 }
 
-// checkOwner wants the store's owner, or root.
+// checkOwner returns an error unless the store's owner, or root, runs this process.
 func checkOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -121,18 +121,18 @@ func checkOwner(dir string) error {
 	return nil
 }
 
-// Facts are what a file with a store holds.
+// Facts are the content of a file with a store.
 type Facts struct {
 	Revision Revision
-	Count    int    // of items
-	Items    []Item // those that were asked for
-	// History is the newest records, the newest first: as many as a Store keeps.
+	Count    int    // of all items
+	Items    []Item // those that keep selected
+	// History has the newest records, the newest first: as many as a Store keeps.
 	History []HistoryEntry
 }
 
-// Inspect reads a file that Backup has made, or another copy of a store, and checks all
-// of it. It changes nothing. keep says which items to return; none if it is nil. A copy with a
-// -wal or -journal file is an error: "sqlite3 FILE .backup" makes none.
+// Inspect reads a file that Backup has made, or another copy of a store, and checks all of it. It
+// changes nothing. keep selects the items to return; none if it is nil. A copy with a -wal or
+// -journal file is an error: "sqlite3 FILE .backup" makes none.
 func Inspect(ctx context.Context, file string, keep func(key string) bool) (Facts, error) {
 	facts, err := inspect(ctx, file, keep)
 	damaged, ok := errors.AsType[*damagedError](err)
@@ -166,7 +166,7 @@ func inspect(ctx context.Context, file string, keep func(key string) bool) (fact
 	if err != nil {
 		return facts, err
 	}
-	// Immutable: neither a lock nor a log is made beside it.
+	// Immutable: SQLite makes no lock or log beside it.
 	address := url.URL{Scheme: "file", Path: file, RawQuery: url.Values{"immutable": {"1"}}.Encode()}
 	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
 	if err != nil {
@@ -190,7 +190,7 @@ func inspect(ctx context.Context, file string, keep func(key string) bool) (fact
 	return facts, facts.read(c, keep)
 }
 
-// read is one look at a store that nobody changes meanwhile.
+// read reads a store that nobody changes meanwhile.
 func (f *Facts) read(c *sqlite3.Conn, keep func(key string) bool) (err error) {
 	if f.Revision, err = revision(c); err != nil {
 		return err
@@ -213,10 +213,10 @@ func (f *Facts) read(c *sqlite3.Conn, keep func(key string) bool) (err error) {
 	return err
 }
 
-// sidecars are the names of what belongs to a store's file while somebody has it open.
+// sidecars are the suffixes of the files beside a store's file while a process has it open.
 var sidecars = []string{"-wal", "-shm"}
 
-// isBusy reports whether an error says that others have the store open.
+// isBusy reports whether an error means that others have the store open.
 func isBusy(err error) bool {
 	return errors.Is(err, sqlite3.BUSY) || errors.Is(err, unix.EBUSY)
 }

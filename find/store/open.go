@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// busyTimeout is how long the change of another process is waited for.
-	// Each takes some milliseconds.
+	// busyTimeout bounds the wait for the change of another process. A change takes some
+	// milliseconds.
 	busyTimeout = 5 * time.Second
 
-	// applicationID, "tpfs", tells our files from all others that SQLite has made.
+	// applicationID, "tpfs", distinguishes our files from all others of SQLite.
 	applicationID = 0x74706673
-	// schemaVersion is that of what create makes.
+	// schemaVersion is the version of the schema after upgrade.
 	schemaVersion = 2
 )
 
@@ -60,14 +60,13 @@ CREATE TABLE history (
 ) STRICT;
 `
 
-// OpenSQLite opens the store in the file at path, and makes it where there is
-// none.
+// OpenSQLite opens the store in the file at path, and makes a missing one.
 //
 // The file lies in a folder that only its owner, the user of this process, may
-// enter: the folder is made so where it is missing, and one that is open to others
-// is refused. What is not a store, is damaged, or was written by a newer version
-// of this program is an error and stays as it is. A large file is looked at for damage
-// while it is in use: each operation is an error once some is found.
+// enter: a missing folder is made so, and one that is open to others
+// is refused. A file that is no store, is damaged, or was written by a newer version
+// of this program is an error and stays as it is. A large file is checked for damage
+// while it is in use: once the check has found damage, each operation is an error.
 func OpenSQLite(ctx context.Context, path string) (*SQLite, error) {
 	return openSQLite(ctx, path, "os")
 }
@@ -91,8 +90,8 @@ func openSQLite(ctx context.Context, path, vfs string) (*SQLite, error) {
 	return s, nil
 }
 
-// makeFolder makes the folder if it is missing, and says what is wrong with one
-// that is there.
+// makeFolder makes the folder if it is missing, and otherwise returns an error if it is not
+// suitable.
 func makeFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +128,7 @@ func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.
 	if file, err = openFile(path, mayCreate); err != nil {
 		return nil, nil, err
 	}
-	// The log is as open to others as the file, which is not at all.
+	// The log is as open to others as the file: not at all.
 	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"modeof": {path}, "vfs": {vfs}}.Encode()}
 	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
 	if err != nil {
@@ -145,7 +144,7 @@ func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.
 	if err := c.BusyTimeout(busyTimeout); err != nil {
 		return nil, nil, err
 	}
-	// What is not ours or is damaged stays as it is, its log too.
+	// A file that is not ours or is damaged stays as it is, its log too.
 	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
 		return nil, nil, err
 	}
@@ -178,15 +177,14 @@ func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.
 	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {
 		return nil, nil, err
 	}
-	// The driver syncs what is in the log, but not the folder that names it.
+	// The driver syncs the log's content, but not the folder with its name.
 	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
 	return c, file, nil
 }
 
-// openFile makes an empty file for its owner alone, or looks at the one that is
-// there.
+// openFile makes an empty file for its owner alone, or looks at the present one.
 func openFile(path string, mayCreate bool) (os.FileInfo, error) {
 	flags := os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	if mayCreate {
@@ -208,8 +206,8 @@ func openFile(path string, mayCreate bool) (os.FileInfo, error) {
 		return nil, errors.New("it is not a regular file")
 	}
 	if info.Size() == 0 {
-		// Where there was a store, an empty file is the begin of a copy, or
-		// what is left of one for which there was no space.
+		// An empty file in the place of an earlier store is the beginning of a copy, or the remains of a
+		// copy without space.
 		if !mayCreate {
 			return nil, errors.New("the file is empty, and held a store before: stop the server, and restore a copy or start with an empty one")
 		}
@@ -221,8 +219,8 @@ func openFile(path string, mayCreate bool) (os.FileInfo, error) {
 	return info, nil
 }
 
-// recognise refuses files of other programs, and of newer versions of this one,
-// before anything is written to them. It runs in a transaction.
+// recognise refuses files of other programs, and of newer versions of this one, before anything is
+// written to them. It runs in a transaction.
 func recognise(c *sqlite3.Conn) error {
 	id, err := number(c, "PRAGMA application_id")
 	if err != nil {
@@ -250,8 +248,8 @@ func recognise(c *sqlite3.Conn) error {
 	return nil
 }
 
-// initialise makes the tables in an empty file, and those that are missing in a
-// store of an older version. Of several processes that meet there, one does.
+// initialise makes the tables in an empty file, and the missing ones in a store of an older
+// version. If several processes do this at once, one makes them.
 func initialise(c *sqlite3.Conn) (err error) {
 	tx, err := c.BeginImmediate()
 	if err != nil {
@@ -274,7 +272,7 @@ func initialise(c *sqlite3.Conn) (err error) {
 	}
 	statements := upgrade
 	if id == applicationID {
-		// What is damaged stays as it is.
+		// A damaged store stays as it is.
 		if err := check(c); err != nil {
 			return err
 		}
@@ -312,7 +310,7 @@ func (e *damagedError) Error() string {
 		"copy or start with an empty one"
 }
 
-// explain puts SQLite's words into ours where there is something to do.
+// explain replaces SQLite's errors by ours if a person can do something.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, sqlite3.NOTADB):
@@ -327,8 +325,8 @@ func explain(err error) error {
 	return err
 }
 
-// patiently repeats what SQLite gives up at once when another process is doing
-// the same: no wait of its own would help if both held a lock.
+// patiently repeats an operation that SQLite gives up at once if another process is doing the
+// same: SQLite's own wait would not help if both held a lock.
 func patiently(f func() error) error {
 	for limit := time.Now().Add(busyTimeout); ; time.Sleep(5 * time.Millisecond) {
 		if err := f(); !errors.Is(err, sqlite3.BUSY) || time.Now().After(limit) {

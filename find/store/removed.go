@@ -45,7 +45,7 @@ func accompany(c *sqlite3.Conn) error {
 	return errors.Join(err, execute(c, "INSERT OR REPLACE INTO removed SELECT '', revision FROM head", nil))
 }
 
-// removedSince returns what was removed between two revisions, or ErrTooOld.
+// removedSince returns the items that were removed between two revisions, or ErrTooOld.
 func removedSince(c *sqlite3.Conn, prefix string, since, upTo Revision) (items []Item, err error) {
 	forgotten, err := number(c, "SELECT revision FROM removed WHERE key = ''")
 	if err != nil {
@@ -67,7 +67,7 @@ func removedSince(c *sqlite3.Conn, prefix string, since, upTo Revision) (items [
 	return items, err
 }
 
-// forgetRemoved forgets the oldest of what was removed where it is too much.
+// forgetRemoved forgets the oldest removals if there are too many.
 func forgetRemoved(c *sqlite3.Conn) error {
 	oldest := int64(0)
 	err := query(c, "SELECT revision FROM removed WHERE key <> '' ORDER BY revision DESC LIMIT 1 OFFSET ?1",

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserveSize is more than any decision of the engine or of a person takes, with its record.
+// reserveSize is more than any decision of the engine or of a person needs, with its record.
 const reserveSize = 4 << 20
 
 func (s *SQLite) reservePath() string { return s.path + "-reserve" }
 
-// keepReserve keeps room on the disk that is given up for the first change that finds the disk full: what stops updates has
-// to get through. A disk without room for it has no reserve.
+// keepReserve keeps room on the disk for the first change that finds the disk full: a change that stops updates has to
+// succeed. A full disk has no reserve.
 func (s *SQLite) keepReserve() {
 	f, err := os.OpenFile(s.reservePath(), os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -24,5 +24,5 @@ func (s *SQLite) keepReserve() {
 	}
 }
 
-// giveUpReserve reports whether there is room now that was not there before.
+// giveUpReserve removes the reserve. It reports whether there is more room now.
 func (s *SQLite) giveUpReserve() bool { return os.Remove(s.reservePath()) == nil }

@@ -16,13 +16,13 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// Restoration is what Restore did.
+// Restoration is the result of Restore.
 type Restoration struct {
 	From Facts // what the backup holds
-	// Was is what the store held; the zero value where there was none, or it could not
-	// be read.
+	// Was is the content of the earlier store; the zero value if there was none, or it could not be
+	// read.
 	Was Facts
-	// Kept is where the store of before is now; empty if there was none.
+	// Kept is the new path of the earlier store; empty if there was none.
 	Kept string
 }
 
@@ -30,21 +30,21 @@ type Restoration struct {
 type RestoreOptions struct {
 	Path string // of the store
 	File string // with a backup
-	// Prepare may change the restored store before it is anybody's; may be nil.
+	// Prepare may change the restored store before any process opens it; may be nil.
 	Prepare func(ctx context.Context, s Store, from Facts) error
-	// Damaged says that the store may be gone or broken. Then nobody can say whether a
-	// server has it open.
+	// Damaged reports that the store may be gone or broken. Then it is not known whether a server has
+	// it open.
 	Damaged bool
 	Now     time.Time
-	// Keep says which items are among the facts; none if it is nil.
+	// Keep selects the items among the facts; none if it is nil.
 	Keep func(key string) bool
 }
 
-// Restore puts a backup in the place of the store, in one step, and keeps the store of
-// before under another name. After an error, the store is as it was.
+// Restore replaces the store by a backup, in one step, and keeps the earlier store
+// under another name. After an error, the store is as it was.
 //
-// Nobody may have the store open: what servers hold in memory is of the store of before.
-// The restored one begins a new epoch: its revisions are larger than any of before.
+// No process may have the store open: servers hold the earlier store's data in memory.
+// The restored one begins a new epoch: its revisions are larger than all earlier ones.
 func Restore(ctx context.Context, o RestoreOptions) (Restoration, error) {
 	r, err := restore(ctx, o)
 	if err != nil {
@@ -71,7 +71,7 @@ func restore(ctx context.Context, o RestoreOptions) (r Restoration, err error) {
 	defer old.release()
 	r.Was = old.facts
 	folder := filepath.Join(dir, ".restore")
-	if err := os.RemoveAll(folder); err != nil { // of a run that was cut off
+	if err := os.RemoveAll(folder); err != nil { // remains of a run that was cut off
 		return r, err
 	}
 	defer os.RemoveAll(folder)
@@ -114,7 +114,7 @@ func (o RestoreOptions) prepare(ctx context.Context, next string, r Restoration)
 	return withoutLog(next)
 }
 
-// claimed is the store of before, which nobody else can open until it is released.
+// claimed is the earlier store, which no other process can open until it is released.
 type claimed struct {
 	path  string
 	there bool
@@ -146,7 +146,7 @@ func claim(o RestoreOptions) (*claimed, error) {
 	return c, fmt.Errorf("the one that is there cannot be read (%w): stop the servers that use it, and say --damaged", explain(err))
 }
 
-// lock makes the store one file, which works only while nobody else has it open.
+// lock makes the store one file, which works only while no other process has it open.
 func (c *claimed) lock(keep func(key string) bool) (err error) {
 	if c.conn, err = sqlite3.OpenFlags(c.path, sqlite3.OPEN_READWRITE|sqlite3.OPEN_NOFOLLOW); err != nil {
 		return err
@@ -167,8 +167,7 @@ func (c *claimed) release() {
 	}
 }
 
-// keep gives the store of before a second name; until the backup takes the first one,
-// it has both.
+// keep gives the earlier store a second name; it has both until the backup takes the first one.
 func (c *claimed) keep(now time.Time) (kept string, err error) {
 	if !c.there {
 		return "", nil
@@ -177,7 +176,7 @@ func (c *claimed) keep(now time.Time) (kept string, err error) {
 	if err := os.Link(c.path, kept); err != nil {
 		return "", err
 	}
-	for _, s := range sidecars { // of a damaged one
+	for _, s := range sidecars { // only a damaged store has them
 		if err := os.Rename(c.path+s, kept+s); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}
@@ -199,7 +198,7 @@ func copyBackup(from, to string) error {
 	return cmp.Or(err, out.Close())
 }
 
-// giveTo makes the owner of a folder that of a file, where root has made it.
+// giveTo gives a file that root has made to the owner of a folder.
 func giveTo(dir, file string) error {
 	info, err := os.Stat(dir)
 	if err != nil || os.Geteuid() != 0 {

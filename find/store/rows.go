@@ -32,7 +32,7 @@ func record(c *sqlite3.Conn, r HistoryEntry) error {
 		})
 }
 
-// forget removes the oldest records where there are too many.
+// forget removes the oldest records if there are too many.
 func forget(c *sqlite3.Conn) error {
 	return execute(c, "DELETE FROM history WHERE number <= (SELECT max(number) FROM history) - ?1",
 		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, MaxHistory) })
@@ -43,7 +43,7 @@ func history(c *sqlite3.Conn, limit int) (records []HistoryEntry, err error) {
 	err = query(c, "SELECT time, who, what, why, key, from_revision, to_revision FROM history ORDER BY number DESC LIMIT ?1",
 		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(limit)) },
 		func(stmt *sqlite3.Stmt) bool {
-			at, _ := time.Parse(time.RFC3339Nano, stmt.ColumnText(0)) // as record has written it
+			at, _ := time.Parse(time.RFC3339Nano, stmt.ColumnText(0)) // in the format of record
 			records = append(records, HistoryEntry{
 				Audit{at, stmt.ColumnText(1), stmt.ColumnText(2), stmt.ColumnText(3)},
 				stmt.ColumnText(4), Revision(stmt.ColumnInt64(5)), Revision(stmt.ColumnInt64(6)),

@@ -18,23 +18,23 @@ import (
 //
 // The file is written through a write-ahead log with synchronous=FULL: a change
 // is synced before it is acknowledged. The log (-wal) and its index (-shm) lie
-// beside the file while anybody has it open, or after a kill until somebody opens
+// beside the file while a process has it open, or after a kill until a process opens
 // it again; they belong to it. "sqlite3 FILE .backup COPY" copies it at any time.
 type SQLite struct {
 	path string
 	vfs  string
 
 	mu     sync.Mutex
-	conn   *sqlite3.Conn // nil when the file could not be opened again
+	conn   *sqlite3.Conn // nil if the file could not be opened again
 	epoch  int64         // how many files have been open before this one
-	file   os.FileInfo   // that conn has open
+	file   os.FileInfo   // the file that conn has open
 	whole  *later        // the check of a large file; nil for none
 	closed bool
 }
 
 var _ Store = (*SQLite)(nil)
 
-// Close lets go of the file. The Store is of no use after it.
+// Close closes the file. The Store must not be used after it.
 func (s *SQLite) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, lim
 		if upTo, err = revision(c); err != nil || upTo == since {
 			return err
 		}
-		// The plus has SQLite take the index of the revisions: there are few new ones.
+		// The plus makes SQLite use the index of the revisions: there are few new ones.
 		err = query(c, "SELECT key, value, revision FROM resources WHERE revision > ?1 AND +substr(key, 1, ?2) = ?3 ORDER BY revision LIMIT ?4",
 			func(stmt *sqlite3.Stmt) error {
 				return errors.Join(stmt.BindInt64(1, int64(since)), stmt.BindInt(2, utf8.RuneCountInString(prefix)), stmt.BindText(3, prefix),
@@ -138,7 +138,7 @@ func (s *SQLite) identity(c *sqlite3.Conn) (id Identity, err error) {
 	return id, err
 }
 
-// isOf returns ErrReplaced if the store is not the one that is meant.
+// isOf returns ErrReplaced if the store has another identity than meant.
 func (s *SQLite) isOf(c *sqlite3.Conn, meant Identity) error {
 	if meant == (Identity{}) {
 		return nil
@@ -228,7 +228,7 @@ func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err err
 			func(stmt *sqlite3.Stmt) bool { expired = stmt.ColumnInt64(0); return false })
 	})
 	if err != nil || expired == 0 {
-		return 0, err // what changes nothing writes nothing
+		return 0, err // a purge that changes nothing writes nothing
 	}
 	err = s.change(ctx, func(c *sqlite3.Conn, at Revision) (Revision, error) {
 		err := execute(c, "DELETE FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, now.Unix()) })
@@ -254,7 +254,7 @@ func (s *SQLite) History(ctx context.Context, limit int) (records []HistoryEntry
 }
 
 // change makes changes, and the store's new revision, in one transaction. It gives up the reserve for the first one that
-// the disk has no room for.
+// finds the disk full.
 func (s *SQLite) change(ctx context.Context, apply func(c *sqlite3.Conn, now Revision) (next Revision, err error)) error {
 	err := s.changeOnce(ctx, apply)
 	if errors.Is(err, sqlite3.FULL) && s.giveUpReserve() {
@@ -282,7 +282,7 @@ func (s *SQLite) changeOnce(ctx context.Context, apply func(c *sqlite3.Conn, now
 	})
 }
 
-// expect returns a *ConflictError where the item has another revision.
+// expect returns a *ConflictError if the item has another revision.
 func expect(c *sqlite3.Conn, key string, based Revision) error {
 	found, err := get(c, key)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -294,9 +294,8 @@ func expect(c *sqlite3.Conn, key string, based Revision) error {
 	return nil
 }
 
-// do runs one operation on the file that is at the path now. SQLite itself would
-// go on writing to a file that was removed or replaced, which nobody will ever
-// read again.
+// do runs one operation on the file that is at the path now. SQLite itself would continue to write
+// to a removed or replaced file, which nobody will ever read again.
 func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,7 +322,7 @@ func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) er
 	return fmt.Errorf("the store %s: %w", s.path, explain(err))
 }
 
-// current opens the file again where it is not the one that is open.
+// current opens the file at the path if another file is open.
 func (s *SQLite) current(ctx context.Context) error {
 	if s.closed {
 		return fmt.Errorf("the store %s: %w", s.path, fs.ErrClosed)
@@ -339,8 +338,8 @@ func (s *SQLite) current(ctx context.Context) error {
 		return nil
 	}
 	if s.conn != nil {
-		// SQLite notices by itself that the file has gone, and leaves what
-		// lies beside the new one alone.
+		// SQLite notices by itself that the file has gone, and leaves the files beside the new one
+		// alone.
 		s.conn.Close()
 		s.conn = nil
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// checkAtOnce is the size of a file, in bytes, up to which all of it is read before it is in use: damage is better found
-// then than in the answer to a host. A larger file is read meanwhile. That of a million hosts has 450 MB: nobody would be
-// answered for as long as a disk takes to read them after a boot.
+// checkAtOnce is the largest size of a file, in bytes, that is read completely before its use: damage is better found
+// then than in the answer to a host. A larger file is read during its use. The file of a million hosts has 450 MB: after
+// a boot, no host would get an answer until the disk has read them.
 const checkAtOnce = 16 << 20
 
 // later is the check of a file that is in use.
@@ -21,8 +21,8 @@ type later struct {
 	ended  chan struct{}
 }
 
-// follow ends the check, and begins that of the file which is in use from now on; nil for a file that was looked at when it
-// was opened.
+// follow ends the check, and begins the check of the file that is now in use; it returns nil for a file that was checked
+// when it was opened.
 func (l *later) follow(file os.FileInfo, path, vfs string) *later {
 	l.end()
 	if file.Size() <= checkAtOnce {
@@ -43,7 +43,7 @@ func checkLater(path, vfs string) *later {
 	return l
 }
 
-// checkWhole returns what is damaged. That the file cannot be read, or that the check was ended, is no damage.
+// checkWhole returns the damage of the file. If the file cannot be read, or the check was ended, it returns nil.
 func checkWhole(ctx context.Context, path, vfs string) error {
 	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"vfs": {vfs}}.Encode()}
 	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
@@ -59,7 +59,7 @@ func checkWhole(ctx context.Context, path, vfs string) error {
 	return nil
 }
 
-// found returns the damage that was found so far; nil for none, and without a check.
+// found returns the damage that was found so far; nil for no damage, and without a check.
 func (l *later) found() error {
 	if l == nil {
 		return nil

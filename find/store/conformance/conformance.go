@@ -1,5 +1,5 @@
-// Package conformance says what every store.Store promises, as tests that any kind of store passes with the same
-// text. A kind of store calls Run from a test of its own.
+// Package conformance holds the promises of every store.Store, as tests that are the same for each kind of
+// store. A kind of store calls Run from a test of its own.
 package conformance
 
 import (
@@ -68,7 +68,7 @@ func Copies(t *testing.T, from, to, third store.Store) {
 	}
 }
 
-// same compares what is in two stores.
+// same compares the content of two stores.
 func same(t *testing.T, one, other store.Store) {
 	t.Helper()
 	a, _, err := one.List(ctx, "")
@@ -221,7 +221,7 @@ func oneWins(t *testing.T, one, other store.Store) {
 	}
 }
 
-// changedSince are the changes since a revision, as words.
+// changedSince returns the changes since a revision, as words.
 func changedSince(t *testing.T, s store.Store, prefix string, since store.Revision, limit int) (words []string, upTo store.Revision) {
 	t.Helper()
 	items, upTo, err := s.Changes(ctx, prefix, since, limit)
@@ -269,7 +269,7 @@ func changes(t *testing.T, one, other store.Store) {
 		t.Fatal(err)
 	}
 	b = put(t, one, "x/b", "3", store.None)
-	want("x/b=3") // it is there again, and nothing else is to be told
+	want("x/b=3") // it is there again, and Changes must return nothing else
 	if _, err := one.Commit(ctx, store.Change{Writes: []store.Write{{Key: "x/a", Based: a, Do: store.Remove}, {Key: "x/b", Based: b,
 		Do: store.Remove}, {Key: "x/d", Value: []byte("1")}}}); err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func changesInParts(t *testing.T, one, other store.Store) {
 	}
 }
 
-// follower knows of the items below k what the changes of a store tell.
+// follower learns the items below k from the changes of a store.
 type follower struct {
 	t     *testing.T
 	of    store.Store

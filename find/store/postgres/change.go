@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// operationLimit is how long an operation may take, with all that is repeated.
+	// operationLimit bounds an operation, with all repetitions.
 	operationLimit = 15 * time.Second
-	// scanLimit is that of one that reads everything: 456 MB of a million hosts.
+	// scanLimit bounds an operation that reads everything: 456 MB of a million hosts.
 	scanLimit = 5 * time.Minute
-	// idleLimit is after what time the database undoes the change of a server that says nothing.
+	// idleLimit is the time after which the database undoes the change of a silent server.
 	idleLimit = 5 * time.Second
 
 	// leaveMark keeps the marks of the last 10,000 changes: all servers together make fewer in the time in which one of
-	// them asks for its own (operationLimit). Marks of the last minutes would not do: who sets the database's clock
-	// forward would make a change that was made one that was not.
+	// them asks for its own (operationLimit). Marks of the last minutes would not do: if somebody set the database's
+	// clock forward, a change that was made would look like one that was not.
 	leaveMark = "WITH mine AS (INSERT INTO teleport_find.commits (mark) VALUES ($1) RETURNING number) " +
 		"DELETE FROM teleport_find.commits WHERE number <= (SELECT number FROM mine) - 10000"
 
-	// channel is where changes are notified.
+	// channel is the channel of notifications about changes.
 	channel = "teleport_find"
 	// timelineNow grows by one with each promotion of a standby.
 	timelineNow = "('x' || lpad(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 16, '0'))::bit(64)::bigint"
@@ -41,16 +41,16 @@ const (
 type head struct {
 	revision store.Revision
 	timeline int64
-	identity store.Identity // that of now, after a failover too
+	identity store.Identity // the present one, after a failover too
 }
 
 // change makes changes, and the store's new revision, in one transaction that locks all other writers out from its
-// start. apply returns the last statements of it, which end with those of advance.
+// start. apply returns its last statements, which end with the statements of advance.
 func (s *Store) change(ctx context.Context, apply func(context.Context, pgx.Tx, head) (*pgx.Batch, error)) error {
 	return s.changeWithin(ctx, operationLimit, apply)
 }
 
-// changeWithin is change for one that may take another time.
+// changeWithin is change for an operation with another limit.
 func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply func(context.Context, pgx.Tx, head) (*pgx.Batch,
 	error)) error {
 	return s.do(ctx, limit, func(ctx context.Context, c *pgxpool.Conn) error {
@@ -91,14 +91,14 @@ func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply fun
 	})
 }
 
-// incarnation tells a database from its copies: a dump that was restored has other tables, and a standby that was promoted
-// has another timeline.
+// incarnation distinguishes a database from its copies: a restored dump has other tables, and a promoted standby has
+// another timeline.
 type incarnation struct {
 	table            uint32
 	system, timeline int64
 }
 
-// incarnationNow are its columns.
+// incarnationNow has its columns.
 const incarnationNow = "'teleport_find.head'::regclass::oid, (SELECT system_identifier FROM pg_control_system()), " + timelineNow
 
 func (i *incarnation) columns() []any { return []any{&i.table, &i.system, &i.timeline} }
@@ -109,7 +109,7 @@ func (i *incarnation) epoch() int64 {
 	return int64(h.Sum64())
 }
 
-// advance sets the revision of the store, or fails by a NULL where it is too late.
+// advance sets the revision of the store, or, after the deadline, fails by a NULL.
 func advance(b *pgx.Batch, to store.Revision, deadline time.Time) {
 	var by *time.Time
 	if !deadline.IsZero() {
@@ -119,11 +119,12 @@ func advance(b *pgx.Batch, to store.Revision, deadline time.Time) {
 		int64(to), by)
 }
 
-// mostSteps is by how many epochs a failover goes on at most.
+// mostSteps is the largest number of epochs by which a failover advances.
 const mostSteps = 1000
 
-// failedOver begins a new epoch, as part of the first change on another timeline. Which one is drawn: two standbys of one
-// primary, promoted one after the other, have the same timeline, and nobody must take a revision of the one for that of the other.
+// failedOver begins a new epoch, as part of the first change on another timeline. The epoch is random: two standbys of one
+// primary, promoted one after the other, have the same timeline, and a revision of one must not be taken for a revision of the
+// other.
 func failedOver(ctx context.Context, tx pgx.Tx, h head, timeline int64) (head, error) {
 	before := h
 	h.revision, h.timeline = h.revision+store.EpochStep*(1+mathrand.N[store.Revision](mostSteps)), timeline
@@ -140,8 +141,8 @@ func failedOver(ctx context.Context, tx pgx.Tx, h head, timeline int64) (head, e
 	return h, tx.SendBatch(ctx, b).Close()
 }
 
-// became says what became of a change whose commit has failed: an answer of the database is one; if the connection was
-// lost instead, the database is asked.
+// became returns the result of a change whose commit has failed: the database's answer, if there is one; if the
+// connection was lost instead, it asks the database.
 func (s *Store) became(err error, mark string) error {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Severity != "FATAL" && answer.Severity != "PANIC" {
 		if answer.Code == notNull && answer.TableName == "head" {
@@ -149,7 +150,7 @@ func (s *Store) became(err error, mark string) error {
 		}
 		return err
 	}
-	// The caller's context may be what has ended.
+	// The caller's context may have ended.
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -165,9 +166,10 @@ func (s *Store) became(err error, mark string) error {
 	return &finalError{&store.UnknownError{Err: err}}
 }
 
-// isMade looks for the mark that a change has left. Who gets the lock that the change had knows that the change is over.
-// Its number would not do (pg_xact_status): a database that crashes gives numbers of lost transactions to others. The lock
-// is a write, so that the commit waits for a synchronous standby: once that has the lock, it has the change.
+// isMade looks for the mark that a change has left. When isMade gets the lock that the change had, the change is over. The
+// change's transaction number would not do (pg_xact_status): a database that crashes gives numbers of lost transactions to
+// others. The lock is a write, so that the commit waits for a synchronous standby: once the standby has the lock, it has
+// the change.
 func (s *Store) isMade(ctx context.Context, mark string) (made bool, err error) {
 	err = s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		forget(c.Conn())
@@ -185,7 +187,7 @@ func (s *Store) isMade(ctx context.Context, mark string) (made bool, err error) 
 	return made, err
 }
 
-// moment runs f on one moment of the store.
+// moment runs f on the store's state at one moment.
 func moment(ctx context.Context, c *pgxpool.Conn, f func(pgx.Tx) error) error {
 	tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -205,16 +207,16 @@ func rollback(tx pgx.Tx) {
 	tx.Rollback(ctx)
 }
 
-// finalError is one that is not to be tried again.
+// finalError is an error after which the operation is not repeated.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// maxAttempts bounds how often an operation is tried.
+// maxAttempts is how often an operation is tried at most.
 const maxAttempts = 8
 
-// do runs one operation, and again if the database was not there or wants it again.
+// do runs one operation, and repeats it if the database was away or asks for that.
 func (s *Store) do(ctx context.Context, limit time.Duration, operation func(context.Context, *pgxpool.Conn) error) error {
 	return s.repeat(ctx, limit, func(ctx context.Context) error {
 		return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return operation(ctx, c) })
@@ -231,7 +233,7 @@ func (s *Store) repeat(ctx context.Context, limit time.Duration, operation func(
 			return err
 		}
 		final, isFinal := errors.AsType[*finalError](err)
-		// Who asked may have gone: what is not known is not told as what was not done.
+		// The caller may have gone: then the result is not known, and must not be reported as a failure.
 		if cause := context.Cause(ctx); cause != nil && !isFinal {
 			return cause
 		}
@@ -245,7 +247,7 @@ func (s *Store) repeat(ctx context.Context, limit time.Duration, operation func(
 	}
 }
 
-// isAnswer reports whether an error is one that the interface of the store names.
+// isAnswer reports whether an error is one that the store's interface names.
 func isAnswer(err error) bool {
 	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
 		return true
@@ -254,7 +256,7 @@ func isAnswer(err error) bool {
 	return slices.ContainsFunc(answers, func(answer error) bool { return errors.Is(err, answer) })
 }
 
-// pause waits longer with each attempt, a second at most; not all servers at once.
+// pause waits longer with each attempt, a second at most, and at random so that not all servers return at once.
 func pause(ctx context.Context, attempt int) {
 	most := min(time.Second, 20*time.Millisecond<<attempt)
 	timer := time.NewTimer(most/2 + mathrand.N(most/2))

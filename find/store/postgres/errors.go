@@ -18,28 +18,28 @@ const (
 	readOnly = "25006"
 )
 
-// passing are the codes of what passes: serialization failures, deadlocks, a lock that was waited for too long, a
-// server that is starting, stopping or a standby, too many connections, a change that was idle.
+// passing are the codes of temporary errors: serialization failures, deadlocks, a lock that was waited for too
+// long, a server that is starting, stopping or a standby, too many connections, a change that was idle.
 var passing = []string{"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "25P03", "53300", readOnly}
 
 // passes reports whether an operation is worth another try.
 func passes(err error) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
-		// The connection was lost, or could not be made; what is wrong with the address stays wrong.
+		// The connection was lost, or could not be made. An error in the address stays, but is not recognised here.
 		return !errors.Is(err, context.Canceled)
 	}
 	return strings.HasPrefix(answer.Code, "08") || slices.Contains(passing, answer.Code)
 }
 
-// fault is a way in which a database fails, for who has to end it.
+// fault is a way in which a database fails, for the person who has to end it.
 type fault struct {
-	what   string // has happened
-	fix    string // is to be done
-	broken bool   // the store is not as a find server leaves it
+	what   string // what has happened
+	fix    string // what to do
+	broken bool   // the store has another state than a find server leaves
 }
 
-// Fixes that more than one fault has.
+// Fixes of more than one fault.
 const (
 	lookAtUser     = "look at the user in --store, at --store-password-file, and at pg_hba.conf of the database"
 	lookAtSchema   = "restore the database from a backup, or name another one with --store"
@@ -48,7 +48,7 @@ const (
 	lookAtDatabase = "look at the database's log, and at its disk"
 )
 
-// answered are what a database answers by these codes. A code of two characters is a whole class.
+// answered are the faults behind a database's error codes. A code of two characters is a whole class.
 var answered = map[string]fault{
 	"28P01": {"the database does not let this server in: user or password is wrong", lookAtUser, false},
 	"28000": {"the database does not let this server in", lookAtUser, false},
@@ -84,10 +84,10 @@ var answered = map[string]fault{
 		"see its log, and restore it from a backup or a standby", true},
 }
 
-// explain says what has happened, what state the store is in, and what is to be done, before the database's own words.
+// explain puts before the database's own words what has happened, the state of the store, and what to do.
 func explain(err error) error {
 	if _, unknown := errors.AsType[*store.UnknownError](err); unknown {
-		return err // it may have been changed
+		return err // the store may have been changed
 	}
 	f, known := faultOf(err)
 	if !known {

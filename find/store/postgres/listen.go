@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Listen calls changed soon after a change of anybody, until ctx ends. It is a hint: what is missed while the database is
-// away, who polls sees all the same.
+// Listen calls changed soon after each server's changes, until ctx ends. It is a hint: changes while the database is away
+// are missed, so the caller has to poll, too.
 func (s *Store) Listen(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
 		s.listen(ctx, changed)
@@ -14,7 +14,7 @@ func (s *Store) Listen(ctx context.Context, changed func()) {
 	}
 }
 
-// gather is how long changes are waited for that come together.
+// gather is how long Listen waits for changes that come together.
 const gather = 200 * time.Millisecond
 
 func (s *Store) listen(ctx context.Context, changed func()) {
@@ -22,7 +22,7 @@ func (s *Store) listen(ctx context.Context, changed func()) {
 	if err != nil {
 		return
 	}
-	// It is not used for anything else: it has heard what others have not.
+	// The connection is not used for anything else: its session listens, and others must not.
 	conn := c.Hijack()
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

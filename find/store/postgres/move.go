@@ -12,11 +12,11 @@ import (
 
 var _ store.Movable = (*Store)(nil)
 
-// Export implements store.Movable. It is not repeated once f was called.
+// Export implements store.Movable. It is not repeated after a call of f.
 func (s *Store) Export(ctx context.Context, f func(store.Archive) error) error {
 	return s.do(ctx, scanLimit, func(ctx context.Context, c *pgxpool.Conn) error {
 		return moment(ctx, c, func(tx pgx.Tx) error {
-			// It may be idle for as long as the other store takes.
+			// The transaction may be idle for as long as the other store takes.
 			if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func archiveOf(ctx context.Context, tx pgx.Tx) (a store.Archive, err error) {
 	return a, err
 }
 
-// Import implements store.Movable. It is tried once: the archive may be read once only.
+// Import implements store.Movable. It is tried once: the archive can be read only once.
 func (s *Store) Import(ctx context.Context, a store.Archive) error {
 	return s.changeWithin(ctx, scanLimit, func(ctx context.Context, tx pgx.Tx, h head) (*pgx.Batch, error) {
 		var items int
@@ -68,7 +68,7 @@ func (s *Store) Import(ctx context.Context, a store.Archive) error {
 		}
 		b := &pgx.Batch{}
 		for i, r := range a.History {
-			number := -int64(i) // those of changes grow from one
+			number := -int64(i) // numbers of changes grow from one
 			add(b, r.Audit, records{numbers: []int64{number}, keys: []string{r.Key}, from: []int64{int64(r.From)}, to: []int64{int64(r.To)}})
 		}
 		next := a.Revision + store.EpochStep

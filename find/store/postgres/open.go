@@ -18,12 +18,12 @@ import (
 	"teleport-update/internal/regular"
 )
 
-// schemaVersion is that of what create makes.
+// schemaVersion is the version of the schema that create makes.
 const schemaVersion = 1
 
 // create makes the tables. Keys compare by their bytes. head has one row: the revision of the store, the identity, the
-// timeline of the last change, and up to which revision it has forgotten what was removed. commits has marks of the last
-// changes, the number of each tells which are the last: a clock may be set.
+// timeline of the last change, and the revision up to which removals have been forgotten. commits has marks of the last
+// changes, in the order of their numbers: a clock may be set.
 const create = `
 CREATE TABLE teleport_find.head (
 	one       integer PRIMARY KEY CHECK (one = 1),
@@ -61,7 +61,7 @@ CREATE TABLE teleport_find.history (
 );
 `
 
-// Options are where a store is.
+// Options say which database has the store, and how to log in.
 type Options struct {
 	// URL is postgres://USER@HOST:PORT/DATABASE?sslrootcert=FILE, without a password; several hosts are separated by
 	// commas, and the primary is used.
@@ -70,12 +70,12 @@ type Options struct {
 	PasswordFile string
 }
 
-// IsURL reports whether a store's address is that of a database.
+// IsURL reports whether a store's address is a database's.
 func IsURL(address string) bool {
 	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
 
-// Open opens the store, and makes its tables in the schema teleport_find where there are none.
+// Open opens the store, and makes missing tables in the schema teleport_find.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	config, err := o.config()
 	if err != nil {
@@ -102,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Name is an address for people: without user, password and parameters.
+// Name returns an address for people: without user, password and parameters.
 func Name(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -151,7 +151,7 @@ func (o Options) config() (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// maxPassword is far more than a password has.
+// maxPassword is far longer than any password.
 const maxPassword = 4 << 10
 
 // password reads the file for each connection: it may have been rotated.
@@ -167,7 +167,7 @@ func (o Options) password(c *pgx.ConnConfig) error {
 	return nil
 }
 
-// protected wants TLS with the name of the host verified on all networks: what is in the store decides what hosts run.
+// protected returns an error unless TLS verifies the host's name on all networks: the store's content decides which versions hosts run.
 func protected(c *pgx.ConnConfig) error {
 	all := []*pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}
 	for _, f := range append(all, c.Fallbacks...) {
@@ -187,7 +187,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// initialise makes the tables. Of several servers that meet there, one does.
+// initialise makes the tables. If several servers do this at once, one makes them.
 func initialise(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('teleport_find'))"); err != nil {
 		return err
@@ -216,7 +216,7 @@ func initialise(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// recognise refuses what a newer version of this program has made.
+// recognise refuses a store that a newer version of this program has made.
 func recognise(ctx context.Context, tx pgx.Tx) error {
 	found := 0
 	if err := tx.QueryRow(ctx, "SELECT schema FROM teleport_find.head").Scan(&found); err != nil {

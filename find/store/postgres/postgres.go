@@ -1,12 +1,12 @@
 // Package postgres is a store.Store in a PostgreSQL database, which servers on several machines may use at once.
 //
-// Every change locks the one row of the table head first: changes are made one after the other, and each sees what the
-// one before has left. A change, its records and its revision are one transaction, and the deadline of a change is
-// checked by the database's clock in the same message as the commit. A server that is paused amid a change holds the
-// others up for idleLimit at most; the database undoes its change then.
+// Every change first locks the one row of the table head: changes are made one after the other, and each sees the result
+// of the previous one. A change, its records and its revision are one transaction, and the database's clock checks the
+// deadline of a change in the same message as the commit. A server that is paused amid a change delays the
+// others for idleLimit at most; then the database undoes its change.
 //
-// The database may fail over to a standby that lacks what was acknowledged last. The first change on another timeline
-// begins a new epoch: its revisions are larger than any that were given before, nothing can be read on from before
+// The database may fail over to a standby that lacks the last acknowledged changes. The first change on another timeline
+// begins a new epoch: its revisions are larger than all earlier ones, a reader cannot continue from an earlier revision
 // (store.ErrTooOld), and the history says so.
 package postgres
 
@@ -31,13 +31,13 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Close lets go of all connections.
+// Close closes all connections.
 func (s *Store) Close() error {
 	s.pool.Close()
 	return nil
 }
 
-// Warning says what is wrong with the database's settings, or nothing.
+// Warning describes a dangerous setting of the database; otherwise empty.
 func (s *Store) Warning() string {
 	if s.synchronous != "off" {
 		return ""
@@ -46,7 +46,7 @@ func (s *Store) Warning() string {
 		"nothing says so; set it to on (ALTER ROLE … SET synchronous_commit = on)"
 }
 
-// String returns where the database is, without what is secret.
+// String returns the address of the database, without secrets.
 func (s *Store) String() string { return s.name }
 
 // Get implements store.Store.
@@ -80,7 +80,7 @@ func (s *Store) List(ctx context.Context, prefix string) (items []store.Item, at
 	return items, at, nil
 }
 
-// Scan implements store.Store. It is not repeated once f was called: f may have kept what it got.
+// Scan implements store.Store. It is not repeated after a call of f: f may have kept its argument.
 func (s *Store) Scan(ctx context.Context, prefix string, f func(store.Item) bool) (at store.Revision, err error) {
 	err = s.do(ctx, scanLimit, func(ctx context.Context, c *pgxpool.Conn) error {
 		called := false
@@ -164,7 +164,7 @@ func (s *Store) Purge(ctx context.Context, now time.Time) (removed int, err erro
 		return c.QueryRow(ctx, "SELECT count(*) FROM teleport_find.resources WHERE expires <= $1", now.Unix()).Scan(&expired)
 	})
 	if err != nil || expired == 0 {
-		return 0, err // what changes nothing writes nothing
+		return 0, err // a purge that changes nothing writes nothing
 	}
 	err = s.change(ctx, func(ctx context.Context, tx pgx.Tx, h head) (*pgx.Batch, error) {
 		tag, err := tx.Exec(ctx, `WITH gone AS (DELETE FROM teleport_find.resources WHERE expires <= $1 RETURNING key)

@@ -21,7 +21,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// position returns the revision of the store, and up to which one it has forgotten what was removed.
+// position returns the revision of the store, and the revision up to which it has forgotten removals.
 func position(ctx context.Context, tx pgx.Tx) (at, forgotten store.Revision, err error) {
 	err = tx.QueryRow(ctx, "SELECT revision, forgotten FROM teleport_find.head").Scan(&at, &forgotten)
 	return at, forgotten, err
@@ -98,7 +98,7 @@ func changes(ctx context.Context, tx pgx.Tx, prefix string, since store.Revision
 	return append(items, gone...), upTo, err
 }
 
-// plan is what a change writes, as columns.
+// plan holds the rows that a change writes, as columns.
 type plan struct {
 	now       store.Revision
 	revisions []store.Revision
@@ -119,7 +119,7 @@ type records struct {
 	keys              []string
 }
 
-// planned looks at what a change is based on, and returns what it writes, or a *store.ConflictError.
+// planned checks the revisions on which a change is based, and returns the rows that it writes, or a *store.ConflictError.
 func planned(ctx context.Context, tx pgx.Tx, change store.Change, now store.Revision) (*plan, error) {
 	var all []string
 	for _, w := range change.Writes {
@@ -164,7 +164,7 @@ func (p *plan) record(key string, from, to store.Revision) {
 	r.from, r.to = append(r.from, int64(from)), append(r.to, int64(to))
 }
 
-// columns puts what becomes of each key into columns.
+// columns puts the last write of each key into columns.
 func (p *plan) columns(last map[string]store.Write, at map[string]store.Revision) {
 	for key, w := range last {
 		if w.Do == store.Remove {
@@ -185,7 +185,7 @@ func (p *plan) columns(last map[string]store.Write, at map[string]store.Revision
 	}
 }
 
-// batch is the writes and the commit.
+// batch returns the writes and the commit.
 func (p *plan) batch(change store.Change, h head) *pgx.Batch {
 	b := &pgx.Batch{}
 	if len(p.gone) > 0 {
@@ -210,7 +210,7 @@ func (p *plan) batch(change store.Change, h head) *pgx.Batch {
 	return b
 }
 
-// write puts records of a change into the history, and removes the oldest where there are too many.
+// write puts records of a change into the history, and removes the oldest if there are too many.
 func write(b *pgx.Batch, a store.Audit, r records) {
 	add(b, a, r)
 	b.Queue("DELETE FROM teleport_find.history WHERE number <= (SELECT number FROM teleport_find.history ORDER BY number DESC "+
@@ -224,10 +224,10 @@ func add(b *pgx.Batch, a store.Audit, r records) {
 		r.numbers, r.keys, r.from, r.to, a.Time.UTC().Format(time.RFC3339Nano), plain(a.Who), plain(a.What), plain(a.Why))
 }
 
-// plain is text as the database takes it.
+// plain returns a text in a form that the database accepts.
 func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�") }
 
-// forgetRemoved forgets the oldest of what was removed where it is too much.
+// forgetRemoved forgets the oldest removals if there are too many.
 func forgetRemoved(b *pgx.Batch) {
 	b.Queue(`WITH oldest AS (SELECT revision FROM teleport_find.removed ORDER BY revision DESC OFFSET $1 LIMIT 1),
 		forgotten AS (UPDATE teleport_find.head SET forgotten = greatest(forgotten, (SELECT revision FROM oldest)) WHERE EXISTS `+
@@ -244,7 +244,7 @@ func history(ctx context.Context, q querier, limit int) ([]store.HistoryEntry, e
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r store.HistoryEntry, err error) {
 		at := ""
 		err = row.Scan(&at, &r.Who, &r.What, &r.Why, &r.Key, &r.From, &r.To)
-		r.Time, _ = time.Parse(time.RFC3339Nano, at) // as write has written it
+		r.Time, _ = time.Parse(time.RFC3339Nano, at) // in the format of write
 		return r, err
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// way is a fault of the way to a database, and how its error is known. The first that fits is said: what is more
-// special comes before.
+// way is a fault on the way to a database, and a test for its error. The first match counts: special faults come
+// before general ones.
 type way struct {
 	fault
 	is   func(error) bool
@@ -79,7 +79,7 @@ var ways = []way{
 	{fault{"the database cannot be reached", isItThere, false}, as[*net.OpError], true},
 }
 
-// unanswered is the fault of an error that no database has answered.
+// unanswered returns the fault for an error that is no answer of a database.
 func unanswered(err error) (fault, bool) {
 	for _, w := range ways {
 		if w.is(err) {
@@ -89,8 +89,8 @@ func unanswered(err error) (fault, bool) {
 	return fault{}, false
 }
 
-// Away reports whether a store could not be opened because its database is away. It is worth waiting for: it may be
-// starting or failing over, or this machine has no network yet.
+// Away reports whether a store could not be opened because its database is away. A retry makes sense: the database
+// may be starting or failing over, or this machine has no network yet.
 func Away(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return passes(answer)

@@ -24,15 +24,15 @@ import (
 type Server struct {
 	t       testing.TB
 	dir     string // of the data
-	root    string // of what is not in its Place
-	socket  string // the folder of it
+	root    string // of the files outside of its Place
+	socket  string // its folder
 	bin     string
 	place   Place
 	process *exec.Cmd
 	ended   chan struct{}
 }
 
-// Need skips a test on a machine without PostgreSQL, where CI is not set, and with -short: a database takes seconds to begin.
+// Need skips a test on a machine without PostgreSQL, unless CI is set, and with -short: a database takes seconds to begin.
 func Need(t testing.TB) (bin string) {
 	t.Helper()
 	if testing.Short() {
@@ -50,7 +50,7 @@ func Need(t testing.TB) (bin string) {
 	return ""
 }
 
-// Place is where a server is, if it is not to be anywhere.
+// Place is the place of a server, if it must not be just anywhere.
 type Place struct {
 	Dir       string   // an empty folder for its data
 	Namespace string   // the path of its network; needs root
@@ -80,7 +80,7 @@ func StartAt(t testing.TB, p Place) *Server {
 	return s
 }
 
-// Own gives a file to the user that servers run as.
+// Own gives a file to the user of the servers.
 func Own(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -134,14 +134,14 @@ func nobody(t testing.TB) (uid, gid int) {
 	return uid, gid
 }
 
-// command is one of PostgreSQL's programs, which refuse to be run by root.
+// command returns a command of PostgreSQL, whose programs refuse to be run by root.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	program := filepath.Join(s.bin, name)
 	c := exec.Command(program, args...)
 	if s.place.Namespace != "" {
 		uid, gid := nobody(s.t)
 		inside := []string{"--net=" + s.place.Namespace, "--setuid", strconv.Itoa(uid), "--setgid", strconv.Itoa(gid), "--", program}
-		c = exec.Command("nsenter", append(inside, args...)...) // which becomes the program
+		c = exec.Command("nsenter", append(inside, args...)...) // it becomes the program
 	}
 	c.Dir, c.Env = s.dir, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "TZ=UTC"}
 	if os.Geteuid() == 0 && s.place.Namespace == "" {
@@ -182,7 +182,7 @@ func (s *Server) Boot() {
 	var log bytes.Buffer
 	s.process, s.ended = s.command("postgres", "-D", s.dir), make(chan struct{})
 	s.process.Stdout, s.process.Stderr = &log, &log
-	// The thread that starts the process has to live as long as it.
+	// The thread that starts the process has to live as long as the process.
 	s.process.SysProcAttr = withoutDeath(s.process.SysProcAttr)
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
@@ -225,7 +225,7 @@ func (s *Server) Signal(signal syscall.Signal) {
 	}
 }
 
-// Kill ends the server without any chance to write, if it runs.
+// Kill kills a running server, which gets no chance to write.
 func (s *Server) Kill() {
 	if s.process == nil {
 		return
@@ -237,7 +237,7 @@ func (s *Server) Kill() {
 	}
 	s.Signal(syscall.SIGKILL)
 	<-s.ended
-	time.Sleep(100 * time.Millisecond) // its processes let go of the memory that they share
+	time.Sleep(100 * time.Millisecond) // its processes have to give up their shared memory
 }
 
 // Alive reports whether the server runs.
@@ -250,7 +250,7 @@ func (s *Server) Alive() bool {
 	}
 }
 
-// Remove ends the server and removes all that is left of it.
+// Remove ends the server and removes all its files.
 func (s *Server) Remove() {
 	s.Kill()
 	s.release()
@@ -258,9 +258,9 @@ func (s *Server) Remove() {
 	os.RemoveAll(s.root)
 }
 
-// release gives the system's shared memory back, which a kill leaves behind: the seventh line of the file has its key and
-// number. A server that starts again takes other memory if its key, the number of its folder, is also that of a folder on
-// another disk.
+// release frees the system's shared memory, which a kill leaves behind: the seventh line of the file has its key and
+// number. A server that starts again takes other memory if its key, the number of its folder, is also the number of a
+// folder on another disk.
 func (s *Server) release() {
 	data, err := os.ReadFile(filepath.Join(s.dir, "postmaster.pid"))
 	lines := strings.Split(string(data), "\n")
@@ -294,7 +294,7 @@ func (s *Server) StandbyAt(p Place) *Server {
 		if err == nil {
 			break
 		}
-		// A link that was just put up has no route for a moment.
+		// A new link has no route for a moment.
 		if !strings.Contains(string(out), "route to host") || time.Now().After(end) {
 			s.t.Fatalf("pg_basebackup: %v\n%s", err, out)
 		}
@@ -304,13 +304,13 @@ func (s *Server) StandbyAt(p Place) *Server {
 	return other
 }
 
-// Promote makes a standby take changes.
+// Promote makes a standby accept changes.
 func (s *Server) Promote() {
 	s.t.Helper()
 	s.run("pg_ctl", "promote", "-w", "-D", s.dir)
 }
 
-// SQL runs statements as the owner of the server, and returns what they print.
+// SQL runs statements as the owner of the server, and returns their output.
 func (s *Server) SQL(database, statements string) string {
 	s.t.Helper()
 	out, err := s.command("psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-h", s.socket, "-U", "postgres", "-d", database, "-c",
@@ -328,7 +328,7 @@ func (s *Server) Database(name string) string {
 	return URL(name, s)
 }
 
-// URL is the address of a database that is on one of some servers.
+// URL returns the address of a database that is on one of some servers.
 func URL(database string, servers ...*Server) string {
 	var hosts []string
 	for _, s := range servers {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Network is how a server is reached over TCP.
+// Network holds the data for TCP connections to a server.
 type Network struct {
 	Address string // HOST:PORT, of the loopback
 	CA      string // file with the authority of its certificate
