@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Verb is what people can order.
+// Verb is a kind of order.
 type Verb string
 
 // The verbs.
@@ -22,17 +22,17 @@ const (
 // Order is a step that a person wants, whatever the schedule says.
 type Order struct {
 	Verb Verb
-	// Groups are its groups. None means all that have started for a rollback, and
-	// is refused for the others; a reset is of the whole rollout.
+	// Groups are its groups. Without any, a rollback is for all that have started, a
+	// reset for the whole rollout, and any other order is refused.
 	Groups []string
 	Force  bool // of StartUpdate
-	// To is where a Rollback goes: start, which none is too, previous or a version.
+	// To is the goal of a Rollback: start (also if it is empty), previous or a version.
 	To  string
 	Who string
 	Why string
 }
 
-// order is a row of the table: what a verb does with a group in some state.
+// order is a row of the table: the effect of a verb on a group in some state.
 type order struct {
 	verb       Verb
 	from       []State
@@ -40,7 +40,7 @@ type order struct {
 	force      bool // only with --force
 	halted     bool // groups that are halted too
 	onlyHalted bool
-	broken     bool // only where the plan cannot be read
+	broken     bool // only if the plan cannot be read
 	when       string
 	refused    func(*step) string // why not, "" for nothing
 	then       string
@@ -92,13 +92,13 @@ func (o Order) Apply(c *Config, v *Version, r *Rollout, n Counts, now time.Time)
 	return e.result(r), nil
 }
 
-// task is what an order does with one group.
+// task is the effect of an order on one group.
 type task struct {
 	s   *step
 	row *order
 }
 
-// tasks returns what is to be done with each group, or why it is not.
+// tasks returns a task for each group, or why the order is refused.
 func (o Order) tasks(e *engine) (list []task, err error) {
 	steps, err := o.steps(e)
 	if err != nil {
@@ -155,7 +155,7 @@ func (o Order) steps(e *engine) (list []*step, err error) {
 	return list, nil
 }
 
-// row returns what the verb does with a group as it is.
+// row returns the row of the verb for the present state of a group.
 func (o Order) row(s *step) (*order, error) {
 	halted := s.g.Halted != nil
 	known := false
@@ -186,7 +186,7 @@ func (o Order) row(s *step) (*order, error) {
 	return nil, refuse("group %s is %s: %s does nothing with it", excerpt(s.g.Name), s.g.State, o.Verb)
 }
 
-// What begins on counts that are not complete cannot choose hosts.
+// Groups that choose hosts cannot begin before the counts are complete.
 const uncountedWords = "the server has collected reports for less than 25 minutes, and does not know all hosts yet"
 
 func (s *step) refuseStart() string {
@@ -261,7 +261,7 @@ func (e *engine) stopOthers() {
 	}
 }
 
-// retryMessage says what a retry waits for.
+// retryMessage says when hosts try again after a retry.
 func retryMessage(failed int) string {
 	if failed == 0 {
 		return "hosts hear of it at their next poll, within ten minutes or so"

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Channel is what updaters of RFD 0109 are told that follow a group: a version, and
-// whether it is critical. Such an updater moves to any version that it is told, in
-// its window and, where it is critical, at once. So there is no version for it but the
-// one that hosts of its group are told to update to: none before the turn of the group,
-// where updates are disabled or suspended, where the group is halted, and while only
-// some of its hosts have their turn. An updater that is told none stays as it is. Only
-// the target is ever critical: nobody hurries back.
+// Channel returns the version for updaters of RFD 0109 that follow a group, and whether
+// it is critical. Such an updater moves to any version that it gets: in its window or,
+// if the version is critical, at once. So Channel returns only the version that hosts
+// of the group shall update to now. It returns none before the turn of the group, if
+// updates are disabled or suspended, if the group is halted, and while only some of its
+// hosts have their turn. Without a version, an updater stays as it is. Only the target
+// is ever critical: nobody hurries back.
 func (s *Snapshot) Channel(group string, now time.Time) (v Semver, critical bool) {
 	a := s.Find(Query{Group: group}, now)
 	if !a.AutoUpdate {
@@ -33,9 +33,9 @@ type Window struct {
 	Any bool
 }
 
-// Window returns the window of a group in the rollout, or of the group that counts for
-// hosts of no known one. There is none if there are no groups, and for hosts that
-// are held.
+// Window returns the window of a group in the rollout. A host of no known group gets
+// the window of the last group. There is no window if there are no groups, or if such a
+// host is held.
 func (s *Snapshot) Window(group string) (Window, bool) {
 	r := s.rollout
 	if r.Spec.Schedule == Immediate {
@@ -56,8 +56,8 @@ func (s *Snapshot) Window(group string) (Window, bool) {
 	return w, true
 }
 
-// calendarEvery is how often a timer fires within a window. A group has not started in
-// the second in which its window begins; who asks then must ask again.
+// calendarEvery is how often a timer fires within a window. A group has not started yet
+// in the second in which its window begins, so a host must ask again later.
 const calendarEvery = 10 * time.Minute
 
 // OnCalendar returns the window as lines for OnCalendar= of a systemd timer, all of

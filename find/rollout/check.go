@@ -31,7 +31,7 @@ func (c *Config) Check() error {
 	return c.check(func(schedule string, i int) string { return fmt.Sprintf("spec.agents.schedules.%s[%d]", schedule, i) })
 }
 
-// check names groups as the one who wrote them did. It finds all faults.
+// check names groups in the spelling of the input. It finds all faults.
 func (c *Config) check(where func(schedule string, i int) string) error {
 	var found faults
 	found.add(checkHead(c.Kind, KindConfig, c.Version, c.Metadata, NameConfig))
@@ -134,7 +134,7 @@ func (v *Version) Check() error {
 	return found.err()
 }
 
-// checkHead takes any name where the kind has none of its own.
+// checkHead takes any name if the kind has no fixed one.
 func checkHead(kind, wantKind, api string, m Metadata, name string) error {
 	switch {
 	case kind != wantKind:

@@ -43,8 +43,8 @@ type ConfigAgents struct {
 	Schedules Schedules `json:"schedules,omitzero" yaml:"schedules,omitempty"`
 }
 
-// Schedules are lists of groups, each with its times. Hosts of other groups and of
-// none are in the last group of a list, see Unmatched.
+// Schedules are lists of groups, each with its times. For hosts without a group, or of
+// another one, see Unmatched.
 type Schedules struct {
 	Regular   []Group            `json:"regular,omitempty" yaml:"regular,omitempty"`
 	Critical  []Group            `json:"critical,omitempty" yaml:"critical,omitempty"`
@@ -63,7 +63,7 @@ type ImmediateSchedule struct {
 // fail. One with max_in_flight has a Plan.
 type Group struct {
 	Name string `json:"name" yaml:"name"`
-	// Days are Monday to Thursday where none are given.
+	// Days are Monday to Thursday by default.
 	Days []Day `json:"days,omitempty" yaml:"days,omitempty,flow"`
 	// StartHour is in UTC, 0 to 23.
 	StartHour *int `json:"start_hour" yaml:"start_hour"`
@@ -72,11 +72,11 @@ type Group struct {
 	// CanaryCount is how many hosts go first, 0 to 5. Strategy halt-on-error only.
 	CanaryCount int `json:"canary_count,omitempty" yaml:"canary_count,omitempty"`
 
-	// JitterSeconds bounds the random wait of a host before it updates; where it
-	// is not given, that of the server holds.
+	// JitterSeconds bounds the random wait of a host before it updates. If it is not
+	// set, the server's default holds.
 	JitterSeconds *int `json:"jitter_seconds,omitempty" yaml:"jitter_seconds,omitempty"`
-	// TimeoutSeconds is how long a host may take after it said that it was told
-	// to update, beside its jitter. 3600 where it is not given, for canaries too.
+	// TimeoutSeconds is how long a host may take after it said that it shall update,
+	// beside its jitter. The default is 3600, for canaries too.
 	TimeoutSeconds *int `json:"timeout_seconds,omitempty" yaml:"timeout_seconds,omitempty"`
 	// FailureSeconds is how long a host may be silent after it said that it begins
 	// an update. Less than two polls, 1200, counts as two polls.
@@ -84,8 +84,8 @@ type Group struct {
 	// MaxInFlight is how many hosts may be updating at once: a number, or a part
 	// of the hosts of the plan.
 	MaxInFlight *Share `json:"max_in_flight,omitempty" yaml:"max_in_flight,omitempty"`
-	// MaxTimeoutBeforeHalt and MaxFailedBeforeHalt are the largest parts of the
-	// hosts that may time out or fail; 10 % and 0 where they are not given.
+	// MaxTimeoutBeforeHalt and MaxFailedBeforeHalt are the largest parts of the hosts
+	// that may time out or fail. The defaults are 10 % and 0.
 	MaxTimeoutBeforeHalt *Percent `json:"max_timeout_before_halt,omitempty" yaml:"max_timeout_before_halt,omitempty"`
 	MaxFailedBeforeHalt  *Percent `json:"max_failed_before_halt,omitempty" yaml:"max_failed_before_halt,omitempty"`
 	// Requires names the groups that must be done before this one starts. As soon
@@ -98,7 +98,7 @@ type ConfigTools struct {
 	Mode ToolsMode `json:"mode,omitempty" yaml:"mode,omitempty"`
 }
 
-// NewConfig returns one that says nothing yet.
+// NewConfig returns an empty configuration with its kind, version and name.
 func NewConfig() *Config {
 	return &Config{Kind: KindConfig, Version: apiVersion, Metadata: Metadata{Name: NameConfig}}
 }

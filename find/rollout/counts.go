@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Counts is what the hosts' reports say at one moment, as far as a rollout needs
+// Counts is the content of the hosts' reports at one moment, as far as a rollout needs
 // it. Groups has one entry for each group of that rollout, in its order.
 type Counts struct {
 	// Complete says that every host has had time to report to this server. While
@@ -20,15 +20,14 @@ type Counts struct {
 	Unmatched map[string]int
 }
 
-// GroupCounts is what the hosts of one group say. Present are hosts that count: seen
-// for a minute, their last report not older than PresentFor, neither pinned nor
-// disabled.
+// GroupCounts counts the hosts of one group. Present are hosts that count: seen for a
+// minute, their last report not older than PresentFor, neither pinned nor disabled.
 type GroupCounts struct {
 	Present  int
 	UpToDate int // present, and on the target
 	Versions map[Semver]int
-	// Failed and TimedOut are hosts that were told to update since the group
-	// started; of a group with a plan, those that it admits.
+	// Failed and TimedOut count the hosts that were to update since the group started.
+	// If the group has a plan, only admitted hosts count.
 	Failed, TimedOut int
 	Unhealthy        int // present, and their agent is down
 	// Missing are hosts that reported within a day, and cannot be counted now:
@@ -38,16 +37,16 @@ type GroupCounts struct {
 	Tally    Tally
 	Problems []Problem
 	Canaries []CanaryReport // of the group's canaries, in their order
-	// Flight is nil for a group without a plan, and where the plan is broken.
+	// Flight is nil if the group has no plan, or its plan is broken.
 	Flight *Flight
-	// Eligible returns the hosts that are present and not yet on the target, each
-	// time the same; nil for none. Look returns what is known of one of them; false
-	// where it has been forgotten.
+	// Eligible returns the hosts that are present and not yet on the target, each time
+	// the same. It may be nil. Look returns a host; it returns false if the host has
+	// been forgotten.
 	Eligible func() []HostID
 	Look     func(HostID) (Host, bool)
 }
 
-// Detached returns the counts without their functions, for whoever keeps them longer than the fleet stays as it
+// Detached returns the counts without their functions, for a caller that keeps them longer than the fleet stays as it
 // is.
 func (n Counts) Detached() Counts {
 	n.Groups = slices.Clone(n.Groups)
@@ -57,7 +56,7 @@ func (n Counts) Detached() Counts {
 	return n
 }
 
-// Problem is a host that something is wrong with, as an example for people.
+// Problem is an example for people of a host with a problem.
 type Problem struct {
 	ID       string `json:"id"`
 	Hostname string `json:"hostname,omitempty"`
@@ -67,14 +66,14 @@ type Problem struct {
 // maxProblems is how many examples there are for one group.
 const maxProblems = 3
 
-// CanaryReport is what became of one canary.
+// CanaryReport is the state of one canary.
 type CanaryReport struct {
 	OnTarget bool
 	Failed   bool // it failed or was rolled back
-	TimedOut bool // it has said that it was told to update, and its time is over
-	// Lost says that nothing is to be expected of it: it is not present, was pinned
-	// or disabled, or names another group. Silent says that it reports, and has not
-	// said that it was told to update, although the time for the update is over.
+	TimedOut bool // it has said that it shall update, and its time is over
+	// Lost says that the canary cannot finish: it is not present, was pinned or
+	// disabled, or names another group. Silent says that it reports, but has not said
+	// that it shall update, although the time for the update is over.
 	Lost, Silent bool
 	Error        string
 }
@@ -94,21 +93,20 @@ const (
 type Fleet interface {
 	// All returns every host that is known.
 	All() iter.Seq[*Host]
-	// Host returns the host of an id, or nil. What it and All return holds until
-	// the next one is asked for.
+	// Host returns the host of an id, or nil. The hosts that it and All return are
+	// valid until the next one is asked for.
 	Host(id HostID) *Host
 }
 
-// CountOptions are what a Count depends on beside its hosts.
+// CountOptions are the parameters of a Count.
 type CountOptions struct {
 	Complete bool          // as in Counts
-	Jitter   time.Duration // what hosts are told whose group has none of its own
+	Jitter   time.Duration // for hosts whose group sets none
 	Now      time.Time
 }
 
-// Count counts the hosts of a fleet for a rollout. plans holds the plan of each
-// group that has one that can be read. It is a pure function: what it returns
-// depends on its arguments alone.
+// Count counts the hosts of a fleet for a rollout. plans holds the readable plans of
+// groups. It is a pure function: the result depends on its arguments alone.
 func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) Counts {
 	c := counter{r: r, fleet: asLarge(fleet), now: opts.Now, places: make(map[string]int, len(r.Status.Groups))}
 	c.counts = Counts{Complete: opts.Complete, Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int),
@@ -138,8 +136,8 @@ type counter struct {
 	eligible func() [][]HostID
 }
 
-// place returns the group that a host is in, or why it is in none. A host whose group is
-// not known is in the last one.
+// place returns the group of a host, or why it has none. A host whose group is not
+// known is in the last one.
 func (c *counter) place(h *Host) (at int, known bool, omitted string) {
 	at, known = c.places[h.Group]
 	if !known {
@@ -191,8 +189,8 @@ func (c *counter) host(h *Host, many int) {
 	n.Tally[c.r.classOf(h.Version)][h.resultOf(c.trials[at])] += many
 }
 
-// tally counts a host of a group without a plan. Only the hosts' reports say which hosts
-// were told to update. Hosts that have gone away since then count, too.
+// tally counts a host of a group without a plan. Only reports show which hosts shall
+// update. Hosts that have gone away since then count, too.
 func (c *counter) tally(n *GroupCounts, h *Host, t trial) {
 	if !t.begun {
 		return
@@ -201,7 +199,7 @@ func (c *counter) tally(n *GroupCounts, h *Host, t trial) {
 	n.judge(h, state, h.hasFailed(t))
 }
 
-// judge counts a host that was told to update.
+// judge counts a host that has its turn.
 func (n *GroupCounts) judge(h *Host, state progress, hasFailed bool) {
 	switch {
 	case hasFailed:
@@ -222,7 +220,7 @@ func (n *GroupCounts) addProblem(h *Host, problem string) {
 	}
 }
 
-// group adds what has to be looked up host by host.
+// group adds the parts that need a look at single hosts.
 func (c *counter) group(i int, plan *Index) {
 	g, n := &c.r.Status.Groups[i], &c.counts.Groups[i]
 	for _, canary := range g.Canaries {

@@ -9,8 +9,8 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Mode says whether agents are updated at all. Unset, it leaves that to the
-// resource of the other kind.
+// Mode says whether agents are updated at all. If it is unset, the other resource
+// decides.
 type Mode string
 
 // The modes, from the least to the most restrictive.
@@ -23,7 +23,7 @@ const (
 // UnmarshalText takes the three words.
 func (m *Mode) UnmarshalText(text []byte) error { return word(m, text, Enabled, Suspended, Disabled) }
 
-// ToolsMode says whether client tools are told to update.
+// ToolsMode says whether client tools shall update.
 type ToolsMode string
 
 // The modes of client tools.
@@ -49,11 +49,11 @@ const (
 // UnmarshalText takes the two words.
 func (s *Strategy) UnmarshalText(text []byte) error { return word(s, text, HaltOnError, TimeBased) }
 
-// Schedule is when a version is for whom; unset means Regular.
+// Schedule says which hosts get a version in which order; unset means Regular.
 type Schedule string
 
-// The schedules: group by group as the Config says, group by group for what cannot
-// wait, or everybody now.
+// The schedules: group by group as the Config says, the same for urgent versions, or
+// everybody now.
 const (
 	Regular   Schedule = "regular"
 	Critical  Schedule = "critical"
@@ -65,11 +65,11 @@ func (s *Schedule) UnmarshalText(text []byte) error {
 	return word(s, text, Regular, Critical, Immediate)
 }
 
-// Unmatched says what hosts are told whose group is missing, empty or in no
-// schedule; unset means LastGroup.
+// Unmatched selects the answer for hosts whose group is missing, empty or in no
+// schedule. Unset means LastGroup.
 type Unmatched string
 
-// They are told what the last group of the schedule is told, or to stay as they are.
+// Such hosts get the answer of the last group, or stay as they are.
 const (
 	LastGroup Unmatched = "last-group"
 	Hold      Unmatched = "hold"
@@ -151,7 +151,7 @@ func (s *Semver) UnmarshalText(text []byte) error {
 // Duration is written as in 1h30m.
 type Duration time.Duration
 
-// UnmarshalText takes what time.ParseDuration does.
+// UnmarshalText takes the format of time.ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Explanation is why a host is told what it is told.
+// Explanation says why a host gets its answer.
 type Explanation struct {
 	// Row is the row of FindTable that the answer is from, in words.
 	Row string `json:"row"`
@@ -15,8 +15,7 @@ type Explanation struct {
 	Group string `json:"group,omitempty"`
 }
 
-// Explain says why Find answers what it answers. It looks at the same row, and so
-// cannot say anything else.
+// Explain says why Find gives its answer. Both use the same row, so they always agree.
 func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	a := s.Find(q, now)
 	spec := s.rollout.Spec

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Faults is the error of a resource that has several: all of them are said at once, each with its path, or who writes a
-// configuration has to apply it once for each.
+// Faults is the error of a resource with several faults. It lists all of them, each with its path, so that one attempt
+// shows them all.
 type Faults struct{ list []error }
 
 const (
-	// maxFaults is how many faults are kept; who has more has another problem.
+	// maxFaults is how many faults are kept.
 	maxFaults = 50
-	// maxFaultText is how much is said of them, in bytes.
+	// maxFaultText is how many bytes an error shows of them.
 	maxFaultText = 1000
 )
 
@@ -34,10 +34,10 @@ func (f *Faults) Error() string {
 // Unwrap returns all of them.
 func (f *Faults) Unwrap() []error { return f.list }
 
-// faults are those that were found so far.
+// faults are the faults found so far.
 type faults []error
 
-// add adds those of an error, which may be nil.
+// add adds the faults of an error, which may be nil.
 func (f *faults) add(err error) {
 	if err == nil {
 		return
@@ -50,17 +50,17 @@ func (f *faults) add(err error) {
 	*f = append(*f, list[:min(len(list), maxFaults-len(*f))]...)
 }
 
-// addf adds one where something is wrong.
+// addf adds a fault if wrong is true.
 func (f *faults) addf(wrong bool, format string, args ...any) {
 	if wrong {
 		f.add(fmt.Errorf(format, args...))
 	}
 }
 
-// full reports whether no more are kept.
+// full reports whether further faults are dropped.
 func (f faults) full() bool { return len(f) >= maxFaults }
 
-// err is nil without any, and a fault by itself if it is the only one.
+// err returns nil, the only fault, or all of them as *Faults.
 func (f faults) err() error {
 	switch len(f) {
 	case 0:
@@ -79,7 +79,7 @@ func pathOf(err error) string {
 	return path
 }
 
-// following returns the faults that were found of what could be read, but for those that only follow from what could not.
+// following returns all faults, without those in found that only follow from a value that could not be read.
 func following(unread, found error) error {
 	var all faults
 	all.add(unread)

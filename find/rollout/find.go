@@ -4,27 +4,28 @@ import (
 	"time"
 )
 
-// Query is what a host asks find with. Any of it may be missing, or anything at all.
+// Query has the parameters of a host's question. Any of them may be missing, or anything at all.
 type Query struct {
 	Group, Host, UpdaterID string
 }
 
-// Answer is what a host is told.
+// Answer is find's answer to a host.
 type Answer struct {
-	// Version to run; empty if none is wanted.
+	// Version to run; empty for no agent.
 	Version Semver
 	// AutoUpdate says whether a host that runs another version updates now.
 	AutoUpdate bool
-	// Jitter bounds the wait before an update; -1 where the group says nothing.
+	// Jitter bounds the wait before an update; -1 if neither group nor schedule sets
+	// it.
 	Jitter time.Duration
-	// RetryFailed is when somebody had the group try the version again: a host on
-	// which it failed before does not wait for the end of its back-off. Zero for none,
-	// and for hosts that are not told to update.
+	// RetryFailed is when somebody had the group try the version again: a host on which
+	// it failed before does not wait for the end of its back-off. It is zero if nobody
+	// did, or if the host shall not update.
 	RetryFailed time.Time
 	// Row is the row of FindTable that the answer is from.
 	Row *FindRow
-	// Group is the one that counts, -1 for none. Matched says that the host has
-	// named it.
+	// Group is the index of the group whose answer this is, -1 without groups. Matched
+	// says that the host named this group.
 	Group   int
 	Matched bool
 }
@@ -35,21 +36,21 @@ type which int
 const (
 	start which = iota
 	target
-	targetIfPicked // start for those who are no canaries
+	targetIfPicked // start for the other hosts
 )
 
-// who is told to update.
+// who says which hosts shall update.
 type who int
 
 const (
 	nobody who = iota
 	everybody
 	pickedOnes   // canaries
-	beforeEnd    // everybody, until window_end: whether or not an engine closes the window
+	beforeEnd    // all hosts until window_end, whether or not an engine closes the window
 	placeReached // the hosts of the plan up to last_active_host_index
 )
 
-// FindRow is a row of what find answers.
+// FindRow is one row of the table of answers.
 type FindRow struct {
 	Mode    string // in words
 	Group   string
@@ -60,8 +61,8 @@ type FindRow struct {
 	update  who
 }
 
-// FindTable is what find answers: the first row that holds. docs/teleport-find.md prints
-// it.
+// FindTable is the table of answers: the first row that holds counts.
+// docs/teleport-find.md prints it.
 var FindTable = []FindRow{
 	{
 		Mode: "disabled", Group: "any", Version: "target", Update: "false",
@@ -131,7 +132,7 @@ var FindTable = []FindRow{
 	},
 }
 
-// view is all that a row depends on.
+// view holds everything that the choice of a row depends on.
 type view struct {
 	mode     Mode
 	schedule Schedule
@@ -151,8 +152,8 @@ func (v *view) in(states ...State) bool {
 
 func (v *view) halted() bool { return v.group.Halted != nil }
 
-// Snapshot is all that hosts are answered from. It is made once for each change of a
-// resource, and never changed: any number of questions may be asked at once.
+// Snapshot holds everything that answers depend on. It is made once for each change of
+// a resource, and never changed, so any number of goroutines may use it.
 type Snapshot struct {
 	rollout      *Rollout
 	groups       map[string]int
@@ -173,13 +174,13 @@ type groupAnswer struct {
 	group          int
 }
 
-// NewSnapshot returns the snapshot of resources, of which all but the version may be
-// nil. plans holds the plan of each group that has one; where it is missing, none
-// of the group's hosts is told to update.
+// NewSnapshot returns the snapshot of resources. All but the version may be nil. plans
+// holds the plan of each group with one; if a plan is missing, no host of its group
+// updates.
 //
-// A rollout that is not that of the version is none: the answers are those of the
-// new one that the engine will begin. So a version that was replaced admits nobody
-// from that moment on, whether or not an engine runs.
+// If the rollout belongs to another version, the answers come from the new rollout that
+// the engine will begin. So a replaced version admits no host from that moment on,
+// whether or not an engine runs.
 func NewSnapshot(c *Config, v *Version, r *Rollout, plans map[string]*Index) *Snapshot {
 	if r == nil || !r.Of(v) {
 		r, plans = NewRollout(c, v, time.Time{}), nil
@@ -255,10 +256,10 @@ func (s *Snapshot) answerOf(seen view, group int, plan *Index) groupAnswer {
 	return t
 }
 
-// Rollout returns what the answers are from, which must not be changed.
+// Rollout returns the rollout behind the answers. It must not be changed.
 func (s *Snapshot) Rollout() *Rollout { return s.rollout }
 
-// Find is what a host is told at a moment. It is a pure function.
+// Find returns the answer to a host at a moment. It is a pure function.
 func (s *Snapshot) Find(q Query, now time.Time) Answer {
 	i, matched := s.groups[q.Group]
 	if !matched {

@@ -6,19 +6,19 @@ type Flight struct {
 	Limit int // of hosts in flight: max_in_flight
 	// Admitted is the place up to which hosts had their turn when it was counted.
 	Admitted int
-	// Place is the largest place of the plan that may be told to update now: the
-	// one with fewer than Limit hosts before it that hold a place in flight.
+	// Place is the largest place of the plan that may update now: fewer than Limit
+	// hosts before it hold a place in flight.
 	Place int
-	// InFlight are those that were admitted and have not finished. Silent are
-	// those among them that have not said that they were told.
+	// InFlight counts the admitted hosts that have not finished. Silent counts the
+	// hosts in flight that have not said that they shall update.
 	InFlight, Silent int
 	// Unhealthy are present hosts of the group whose agent is down and that are
 	// not in flight. They count against Limit: the group is short of them already.
 	Unhealthy int
 }
 
-// progressOf judges a host of the plan or the canaries of a group, nil for one that is
-// not known. A host that names another group by now is told what that group is told.
+// progressOf judges a host of the plan or a canary of a group; nil is an unknown host.
+// A host that names another group by now gets the answer of that group.
 func (c *counter) progressOf(h *Host, group int) progress {
 	if h == nil {
 		return silent
@@ -33,8 +33,8 @@ func (c *counter) progressOf(h *Host, group int) progress {
 	return state
 }
 
-// flight judges the hosts of a plan in its order, those that are admitted and then
-// those that could be.
+// flight judges the hosts of a plan in its order: first the admitted ones, then the
+// ones that could be next.
 func (c *counter) flight(at int, plan *Index) *Flight {
 	g, n, t := &c.r.Status.Groups[at], &c.counts.Groups[at], c.trials[at]
 	f := &Flight{Hosts: plan.Len(), Unhealthy: n.Unhealthy, Place: g.Plan.LastActiveHostIndex, Admitted: g.Plan.LastActiveHostIndex}

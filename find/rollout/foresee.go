@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Foresee returns what a person should know of a rollout before its groups have their
-// turn: that nobody reports, that hosts are ahead of the start version, or that a
-// plan cannot come to its end in time. A rollout
-// that is not of the version is taken for the new one, and the counts must be of
-// that. It is a pure function.
+// Foresee returns warnings about a rollout whose groups have not had their turn: that
+// nobody reports, that hosts are ahead of the start version, or that a plan cannot come
+// to its end in time. A rollout of another version is replaced by the new one, and the
+// counts must fit that. It is a pure function.
 func Foresee(s Scene) (list []string) {
 	r := s.Rollout
 	if s.Version == nil {
@@ -32,9 +31,9 @@ func Foresee(s Scene) (list []string) {
 	return list
 }
 
-// nobodyReports names groups that will be done without having shown anything. A
-// server that does not know all hosts yet says so of none at all only: hosts that
-// have joined may be on their way.
+// nobodyReports warns of groups that will be done although nothing shows whether their
+// hosts updated. While the server does not know all hosts yet, it warns only if no host
+// reports at all: hosts that have joined may be on their way.
 func nobodyReports(r *Rollout, n Counts) []string {
 	help := "give hosts a token by which they report (tokens add)"
 	if absent := n.Omitted[omitAbsent]; absent > 0 {
@@ -83,8 +82,8 @@ type pace struct {
 	limit time.Time // when the plan ends, whatever its hosts do
 }
 
-// paceOf is the pace of a plan that has begun or, from a moment, of one that has not.
-// It is false where nothing can be said.
+// paceOf returns the pace of a plan that has begun, or that begins at the given moment.
+// It returns false if nothing can be said.
 func paceOf(r *Rollout, g *GroupStatus, n *GroupCounts, begin time.Time) (p pace, ok bool) {
 	if g.ConfigMaxInFlight == nil || g.Halted != nil || begin.IsZero() {
 		return p, false
@@ -119,7 +118,7 @@ func paceOf(r *Rollout, g *GroupStatus, n *GroupCounts, begin time.Time) (p pace
 	return p, true
 }
 
-// tooSlow is empty if a plan can come to its end in time.
+// tooSlow returns a warning, or "" if a plan can come to its end in time.
 func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
 	begin := now
 	switch {

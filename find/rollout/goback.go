@@ -9,7 +9,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Where a rollback goes if the order names no version.
+// Goals of a rollback if the order names no version.
 const (
 	BackToStart    = "start"    // the start version of the rollout
 	BackToPrevious = "previous" // what most hosts of the group ran when the rollout began
@@ -38,7 +38,7 @@ func (s *step) setPreviousVersion() {
 	}
 }
 
-// goesBackTo is the version that a rollback of the group goes to, or why there is none.
+// goesBackTo returns the group's version after a rollback, or why there is none.
 func (s *step) goesBackTo() (to Semver, why string) {
 	target := s.r.Spec.TargetVersion
 	switch s.to {
@@ -131,9 +131,9 @@ func (r *Rollout) back(g *GroupStatus) Semver {
 	return r.Spec.StartVersion // of a rollout that an older server has written
 }
 
-// Goals returns the version that the hosts of a group are brought to, by the name of the group: the target or, of a group
-// that was rolled back, where it goes. Hosts that name no group of the rollout get the answer of the last one. Without a
-// version it is empty. The version and the rollout may be nil.
+// Goals returns a function that maps the name of a group to the version that its hosts shall reach: the target or, if
+// the group was rolled back, the version of the rollback. Other hosts get the answer of the last group. The result is
+// empty without a version. v and r may be nil.
 func Goals(v *Version, r *Rollout) func(group string) Semver {
 	goals, otherwise := make(map[string]Semver), Semver("")
 	if v != nil {
@@ -157,7 +157,7 @@ func Goals(v *Version, r *Rollout) func(group string) Semver {
 	}
 }
 
-// Versions are all that hosts may be told, each once, the target first.
+// Versions returns all versions that hosts may be sent to, each once, the target first.
 func (r *Rollout) Versions() []Semver {
 	list := []Semver{r.Spec.TargetVersion, r.Spec.StartVersion}
 	for i := range r.Status.Groups {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// What holds of a group at its turn.
+// Conditions of a group at its turn.
 
 // is reports whether a row of the tables is for the group as it is.
 func (s *step) is(from State, under scope) bool { return s.g.State == from && s.r.within(under) }
@@ -39,14 +39,14 @@ func (s *step) mayStart() bool {
 	return inside
 }
 
-// allMissing is a network that is down, or a server that hosts have just found again:
-// a group that started now would be taken for one without hosts, and be done an
-// hour later without having shown anything.
+// allMissing means a network that is down, or a server that hosts have just found
+// again: a group that started now would look like a group without hosts, and be done an
+// hour later without a single update.
 func (s *step) allMissing() bool { return s.n.Present == 0 && s.n.Missing > 0 }
 
-// mayOpen is mayStart of the strategy time-based. A group is opened once in a
-// window: one that somebody has marked done stays done until the next. A window by
-// hand that ends within one of the schedule takes nothing from it.
+// mayOpen is mayStart of the strategy time-based. A group is opened once in a window:
+// if somebody marked it done, it stays done until the next window. A window by hand
+// that ends within a scheduled one does not use that one up.
 func (s *step) mayOpen() bool {
 	if s.r.Spec.AnyHour {
 		return s.g.State == Unstarted
@@ -59,8 +59,8 @@ func (s *step) window() (window, bool) {
 	return windowAt(s.g.ConfigDays, s.g.ConfigStartHour, time.Duration(s.r.Spec.Window), s.now)
 }
 
-// hourOver reports whether the hour in which the group started is over: the one
-// from start_hour where it started by its schedule, else one from its start.
+// hourOver reports whether the hour in which the group started is over. The hour begins
+// at start_hour if the group started by its schedule, else at its start.
 func (s *step) hourOver() bool {
 	w, inside := windowAt(s.g.ConfigDays, s.g.ConfigStartHour, startTime, s.g.StartTime)
 	if !inside || s.r.Spec.AnyHour {
@@ -77,8 +77,8 @@ func (s *step) pick() []Canary {
 	return s.picked
 }
 
-// beginning is the start time of a trial that begins now: later than that of the
-// trial before, whatever the clock says.
+// beginning is the start time of a trial that begins now. It is always later than the
+// start of the trial before, whatever the clock says.
 func (s *step) beginning() time.Time {
 	at := s.now
 	if s.g.Plan != nil && !at.After(s.g.Plan.StartTime) {
@@ -107,12 +107,12 @@ func (s *step) canaryTimedOut() bool { return s.has(isTimedOut) }
 func (s *step) canaryLost() bool     { return s.has(isLost) }
 func (s *step) canarySilent() bool   { return s.has(isSilent) }
 
-// canariesDone is true of no canaries: there is nobody left to wait for.
+// canariesDone is also true without canaries: there is nobody left to wait for.
 func (s *step) canariesDone() bool {
 	return !slices.ContainsFunc(s.g.Canaries, func(c Canary) bool { return !c.Success })
 }
 
-// hosts is the number that the limits of the group are parts of.
+// hosts is the number of hosts to which the group's percentages refer.
 func (s *step) hosts() int {
 	if s.g.Plan != nil {
 		return s.g.Plan.HostCount
@@ -138,9 +138,9 @@ func (s *step) complete() bool {
 
 func (s *step) enoughUpdated() bool { return enough(s.n.UpToDate, s.config.threshold(), s.n.Present) }
 
-// exhausted reports whether nobody has to be waited for: all hosts of the plan have
-// had their turn, and none is in flight but silent ones, which count as timed out
-// here. A host that is there and never says a word does not outweigh the limits.
+// exhausted reports whether there is no host to wait for: all hosts of the plan have
+// had their turn, and all hosts in flight are silent. These count as timed out here: a
+// host that never says a word does not outweigh the limits.
 func (s *step) exhausted() bool {
 	switch f := s.n.Flight; {
 	case s.g.Plan == nil:
@@ -156,8 +156,8 @@ func (s *step) expired() bool {
 	return s.g.Plan != nil && !s.exhausted() && !s.now.Before(s.g.Plan.StartTime.Add(expiry))
 }
 
-// outgrown is a plan that has done what it could: the hosts that are behind came
-// later, or left the version again. Silent hosts have a day to come to it.
+// outgrown means that a plan has done all it can: the hosts that are behind came later,
+// or left the version again. Silent hosts have a day to update.
 func (s *step) outgrown() bool {
 	if s.g.Plan == nil || s.g.InitialCount <= 0 || !s.exhausted() || s.complete() {
 		return false
@@ -174,8 +174,8 @@ func (s *step) heldBack() bool {
 	return f != nil && f.Limit > 0 && f.Unhealthy >= f.Limit && s.g.Plan != nil && s.g.Plan.LastActiveHostIndex < f.Hosts-1
 }
 
-// What people are told. Messages of conditions hold no counts that change from tick
-// to tick: each change is written.
+// Messages for people. Messages of conditions hold no counts that change from tick to
+// tick, since each change is written to the store.
 
 func (s *step) canaryMessage() string {
 	if c, r, ok := s.canaryWith(isFailed); ok {
@@ -271,5 +271,5 @@ func notEmpty(s string) *string {
 	return &s
 }
 
-// maxMessage bounds what one host can have a rollout say.
+// maxMessage bounds the text of one host in a rollout.
 const maxMessage = 300

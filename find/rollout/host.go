@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Host is what is known of one host, from its own authenticated reports. All times
-// are the server's: those of a host are nothing to measure with.
+// Host is what its own authenticated reports say about a host. All times are the
+// server's: the clock of a host is nothing to measure with.
 //
-// Whoever keeps hosts beyond the life of a server keeps all of it. Failed above all:
-// a verdict that is forgotten is a group that goes on.
+// A store of hosts must keep every field, above all Failed: if it loses a failure, a
+// group may go on that should halt.
 type Host struct {
 	ID        HostID // the UUID of the agent's host_uuid
 	UpdaterID HostID // zero for none
@@ -26,7 +26,7 @@ type Host struct {
 	Pinned    bool
 	Disabled  bool
 	Unhealthy bool // its agent is down
-	// What its owner's policy says of the version that it runs; they decide nothing.
+	// Findings of its owner's policy on its version; they decide nothing.
 	BelowMinimum, Unsigned bool
 
 	Cloned bool // others report with its secret
@@ -34,13 +34,13 @@ type Host struct {
 	FirstSeen time.Time // of the reports without a long pause
 	LastSeen  time.Time
 
-	// Told is when it first said that it was told to update to a version, and has
-	// gone on saying so.
+	// Told is the version to which the host says that it shall update, and since when
+	// it has said so without a pause.
 	Told Event
 	// Begun is when it said that it begins to update, and has not ended.
 	Begun Event
-	// Failed is its last failure. It stays when the host comes to the version
-	// later: the version did fail here once.
+	// Failed is its last failure. It stays even if the host reaches the version later:
+	// the version did fail here once.
 	Failed Failure
 }
 
@@ -54,8 +54,8 @@ type Event struct {
 type Failure struct {
 	Event
 	Error string
-	// Outcome is the host's own time of it, by which a report of the same failure
-	// is known.
+	// Outcome is the host's own time of the failure. It tells a repeated report from a
+	// new failure.
 	Outcome time.Time
 	// Until is when the host tries the target again, by its own clock; zero if it
 	// does not say.
@@ -66,8 +66,8 @@ type Failure struct {
 // ends.
 type Heartbeat struct {
 	HostID string `json:"host_id" yaml:"host_id"`
-	// Sequence grows with each report, and BootID is that of the kernel: they are
-	// for whoever decides which reports are taken.
+	// Sequence grows with each report, and BootID is the kernel's. They decide which
+	// reports are taken.
 	Sequence  int64  `json:"sequence,omitempty" yaml:"sequence,omitempty"`
 	BootID    string `json:"boot_id,omitempty" yaml:"boot_id,omitempty"`
 	UpdaterID string `json:"updater_id,omitempty" yaml:"updater_id,omitempty"`
@@ -82,13 +82,13 @@ type Heartbeat struct {
 
 	BelowMinimum bool `json:"below_minimum,omitempty" yaml:"below_minimum,omitempty"`
 	Unsigned     bool `json:"unsigned,omitempty" yaml:"unsigned,omitempty"`
-	// Told is the version of find's last answer, where that said to update now.
+	// Told is the version of find's last answer, if it said to update now.
 	Told Semver `json:"told,omitempty" yaml:"told,omitempty"`
-	// Outcome is that of the last update, which may be long ago.
+	// Outcome is the result of the last update, which may be long ago.
 	Outcome *Outcome `json:"outcome,omitempty" yaml:"outcome,omitempty"`
 }
 
-// Outcome is what became of an update.
+// Outcome is the result of an update.
 type Outcome struct {
 	Target Semver       `json:"target" yaml:"target"`
 	State  OutcomeState `json:"state" yaml:"state"`
@@ -105,8 +105,8 @@ const (
 	maxError    = 4096
 )
 
-// Check returns why a report cannot be one: what a host says of itself goes into
-// resources, logs and terminals.
+// Check returns why a report is invalid: the words of a host go into resources, logs
+// and terminals.
 func (b *Heartbeat) Check() error {
 	if b.HostID == "" {
 		return errors.New("host_id: it is missing")
@@ -138,7 +138,7 @@ func (b *Heartbeat) Check() error {
 	return nil
 }
 
-// Take notes what a host has reported, and has passed Check, at a moment.
+// Take takes a report, which has passed Check, at a moment.
 func (h *Host) Take(b Heartbeat, now time.Time) {
 	if now.Sub(h.LastSeen) > PresentFor {
 		h.FirstSeen = now
@@ -181,10 +181,9 @@ func (h *Host) takeOutcome(o Outcome, now time.Time) {
 	h.Begun = Event{}
 }
 
-// Omitted returns why the host is in no count at a moment, "" for one that is.
+// Omitted returns why no count includes the host at a moment, or "".
 func (h *Host) Omitted(now time.Time) string { return h.omitted(now) }
 
-// omitted returns why the host is in no count, "" for one that is.
 func (h *Host) omitted(now time.Time) string {
 	switch {
 	case h.Cloned:
@@ -230,12 +229,12 @@ func newTrial(r *Rollout, g *GroupStatus, opts CountOptions) trial {
 type progress int
 
 const (
-	silent    progress = iota // has not said that it was told
-	underway                  // was told
+	silent    progress = iota // has not said that it shall update
+	underway                  // has said that it shall update, or has begun
 	updated                   // is on the target
 	failed                    // has failed, and is not on the target
 	gone                      // had begun, and has not reported since
-	timedOut                  // was told, and its time is over; or was never heard of
+	timedOut                  // said that it shall update, and its time is over; or was never heard of
 	withdrawn                 // a person took it out: pinned, disabled
 )
 
@@ -248,9 +247,8 @@ func (h *Host) hasFailed(t trial) bool {
 	return h.Failed.Target == t.target && !h.Failed.At.Before(t.since)
 }
 
-// wasTold reports whether the host has said in the trial that it was told to update:
-// for the first time or, as after a retry, again. A host that was not heard of in the
-// trial has not.
+// wasTold reports whether the host has said in the trial that it shall update: for the
+// first time or, as after a retry, again. Without a report in the trial, it has not.
 func (h *Host) wasTold(t trial) bool {
 	return h.Told.Target == t.target && !later(h.Told.At, h.LastSeen).Before(t.since)
 }
@@ -260,8 +258,8 @@ func (h *Host) backsOff(target Semver, now time.Time) bool {
 	return h.Failed.Target == target && h.Failed.Until.After(now)
 }
 
-// progress judges a host. What follows from a host not being heard of holds only
-// where this server would have heard of it.
+// progress judges a host. It concludes from silence only if this server would have
+// heard from the host.
 func (h *Host) progress(t trial) progress {
 	told := h.wasTold(t)
 	begun := h.Begun.Target == t.target && !h.Begun.At.Before(t.since)

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 )
 
-// HostID is a host's identity in 16 bytes: those of its UUID or, for a name that is
-// none, such as an EC2 host's, a digest of it.
+// HostID is a host's identity in 16 bytes: its UUID or, for a name that is not a UUID,
+// such as an EC2 host's, a digest of the name.
 type HostID [16]byte
 
-// ParseHostID takes whatever a host may be called.
+// ParseHostID takes any name of a host.
 func ParseHostID(s string) HostID {
 	var id HostID
 	if parseUUID(&id, s) {
@@ -60,7 +60,7 @@ func parseUUID(id *HostID, s string) bool {
 	return true
 }
 
-// hexDigit is -1 for what is no digit.
+// hexDigit is -1 for a byte that is not a hexadecimal digit.
 var hexDigit = func() (table [256]int8) {
 	for i := range table {
 		table[i] = -1

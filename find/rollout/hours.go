@@ -9,11 +9,11 @@ const (
 	// startTime is how long a group of the strategy halt-on-error may start after
 	// its start_hour.
 	startTime = time.Hour
-	// defaultWindow is maintenance_window_duration where none is given.
+	// defaultWindow is the default of maintenance_window_duration.
 	defaultWindow = time.Hour
 )
 
-// usualDays are those of a group that names none.
+// usualDays are the days of a group that sets no days.
 var usualDays = []Day{"Mon", "Tue", "Wed", "Thu"}
 
 // allowed reports whether a window may begin on a day of the week.
@@ -31,7 +31,7 @@ type window struct{ from, to time.Time }
 // after midnight: the day that counts is the one it began on.
 func windowAt(days []Day, hour int, length time.Duration, now time.Time) (window, bool) {
 	now = now.UTC()
-	for back := range 2 { // none is longer than a day
+	for back := range 2 { // no window is longer than a day
 		from := time.Date(now.Year(), now.Month(), now.Day()-back, hour, 0, 0, 0, time.UTC)
 		w := window{from, from.Add(length)}
 		if allowed(days, from.Weekday()) && !now.Before(w.from) && now.Before(w.to) {

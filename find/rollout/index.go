@@ -9,7 +9,7 @@ import (
 // open-addressing table from hosts to places. It is never changed once it is made.
 type Index struct {
 	ids []HostID
-	// slots holds places + 1, and 0 where it is free. About half of it is.
+	// slots holds places + 1, and 0 in free slots. About half of them are free.
 	slots []uint32
 	seed  maphash.Seed
 }
@@ -43,8 +43,8 @@ func (x *Index) Place(id HostID) (int, bool) {
 	return int(x.slots[slot]) - 1, there
 }
 
-// Within reports whether a host has a place, and not after another one. Of most hosts that have not had their
-// turn it does not look at the ids, which are seldom in a cache: whatever host is found has a later place.
+// Within reports whether a host has a place, and not after another one. For most hosts whose turn has not come, it does
+// not look at the ids, which are seldom in a cache: a host that is found on the way has a later place.
 func (x *Index) Within(id HostID, last int) bool {
 	if x == nil {
 		return false
@@ -63,8 +63,8 @@ func (x *Index) Within(id HostID, last int) bool {
 // Bytes returns how much memory the hosts take.
 func (x *Index) Bytes() int { return len(x.ids)*len(HostID{}) + len(x.slots)*4 }
 
-// first is the slot where the search for a host begins. The hash has a seed of its own: those who choose their
-// UUIDs cannot make all searches long.
+// first is the slot at which the search for a host begins. The hash has a seed of its own: a host that chooses its UUID
+// cannot make all searches long.
 func (x *Index) first(id HostID) int {
 	return int(maphash.Bytes(x.seed, id[:]) >> 32 * uint64(len(x.slots)) >> 32)
 }

@@ -8,20 +8,21 @@ import (
 // LargeFleet is a Fleet that is counted in less time than it takes to go through its hosts one by one.
 type LargeFleet interface {
 	Fleet
-	// Alike returns every host, with 1. Of hosts in one group, on one version and Plain at a
-	// moment, it may return any one, with how many of them there are.
+	// Alike returns every host, with the count 1. For hosts in one group, on one
+	// version and Plain at a moment, it may return any one of them with their number.
 	Alike(now time.Time) iter.Seq2[*Host, int]
-	// Hosts returns the hosts of ids in their order, and nil if there is none.
+	// Hosts returns the hosts of ids in their order; nil stands for an unknown host.
 	Hosts(ids []HostID) iter.Seq[*Host]
 }
 
-// Plain reports whether a host counts by nothing but its group and its version: it is in a count, its agent
-// runs, and it has not said anything of an update.
+// Plain reports whether a host counts only by its group and its version: it is in a count, its agent runs, and it
+// reports nothing about an update.
 func (h *Host) Plain(now time.Time) bool {
 	return !h.Unhealthy && h.Told.Target == "" && h.Begun.Target == "" && h.Failed.Target == "" && h.omitted(now) == ""
 }
 
-// PlainTimes bound when a host was seen that is Plain at a moment: first at or before the one, and last at or after the other.
+// PlainTimes bounds the times of a host that is Plain at a moment: first seen no later than first, last seen no earlier
+// than last.
 func PlainTimes(now time.Time) (first, last time.Time) {
 	return now.Add(-settled), now.Add(-PresentFor)
 }

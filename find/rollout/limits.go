@@ -13,8 +13,8 @@ const (
 	missedFor = 24 * time.Hour
 	// settled is how long a host must have been seen before it counts.
 	settled = time.Minute
-	// defaultTimeout is timeout_seconds where none is given: a download and a
-	// watch take longer than the RFD's minute.
+	// defaultTimeout is the default of timeout_seconds: a download and a watch take
+	// longer than the RFD's minute.
 	defaultTimeout = time.Hour
 	// goneFor is the least that failure_seconds can mean: a host that reports at
 	// its polls cannot be missed sooner.
@@ -41,12 +41,11 @@ func (g *Group) guarded() bool {
 func (g *Group) maxTimeout() Percent { return given(g.MaxTimeoutBeforeHalt, defaultMaxTimeout) }
 func (g *Group) maxFailed() Percent  { return given(g.MaxFailedBeforeHalt, defaultMaxFailed) }
 
-// threshold is the part of the hosts, in percent, that have to be there and up to
-// date before the group is done: the 90 % of Managed Updates where nothing else is
-// said.
+// threshold is the part of the hosts, in percent, that have to be there and up to date
+// before the group is done. By default it is the 90 % of Managed Updates.
 func (g *Group) threshold() int { return int(100 - g.maxTimeout() - g.maxFailed()) }
 
-// timeout is how long a host may take after it was told, beside its jitter.
+// timeout is how long a host's update may take, beside its jitter.
 func (g *Group) timeout() time.Duration {
 	return time.Duration(given(g.TimeoutSeconds, int(defaultTimeout/time.Second))) * time.Second
 }
@@ -56,8 +55,7 @@ func (g *Group) silence() time.Duration {
 	return max(goneFor, time.Duration(given(g.FailureSeconds, 0))*time.Second)
 }
 
-// jitter is the random wait that the group's hosts are allowed, as far as the group
-// says.
+// jitter is the group's bound on the random wait of its hosts; 0 if it has none.
 func (g *Group) jitter() time.Duration { return time.Duration(given(g.JitterSeconds, 0)) * time.Second }
 
 func given[T any](value *T, otherwise T) T {

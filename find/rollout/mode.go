@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// EffectiveMode is the more restrictive one of the two that are set; where none
-// is, agents are not updated. Either resource may be nil.
+// EffectiveMode is the more restrictive of the modes that are set. If neither is set,
+// agents are not updated. Both resources may be nil.
 func EffectiveMode(c *Config, v *Version) Mode {
 	order := []Mode{Disabled, Suspended, Enabled}
 	var set []Mode
@@ -27,9 +27,9 @@ func EffectiveMode(c *Config, v *Version) Mode {
 	return Disabled
 }
 
-// Waiting returns the paths of what differs between two configurations, either of
-// which may be nil, and takes effect with the next rollout only. The mode, which
-// acts at once, is not among them.
+// Waiting returns the paths of differences between two configurations that take effect
+// only with the next rollout. Both may be nil. The mode is not among the paths, since
+// it acts at once.
 func Waiting(before, after *Config) (paths []string) {
 	var a, b ConfigAgents
 	if before != nil {
@@ -56,12 +56,10 @@ func Waiting(before, after *Config) (paths []string) {
 	return paths
 }
 
-// healthWindow is how long an updater watches a new version where its host says
-// nothing else.
+// healthWindow is how long an updater watches a new version by default.
 const healthWindow = 30 * time.Second
 
-// Warnings returns what a configuration says and probably does not mean, with its
-// path. It is valid all the same.
+// Warnings returns, with its path, each setting that is valid but probably a mistake.
 func (c *Config) Warnings() (list []string) {
 	agents := c.Spec.Agents
 	for _, schedule := range []struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// rule is what holds for all groups.
+// rule is a row that holds for all groups.
 type rule struct {
 	when  string
 	holds func(*Config, *Version, *Rollout, Counts) bool
@@ -38,7 +38,7 @@ type transition struct {
 	counts bool
 }
 
-// condition is something to point out while it holds.
+// condition is a state of affairs that people should see while it holds.
 type condition struct {
 	kind    ConditionType
 	from    State
@@ -49,35 +49,35 @@ type condition struct {
 	moved   string // what people can do about it
 }
 
-// Result is what a step of the engine, or an order, comes to.
+// Result is the result of a step of the engine, or of an order.
 type Result struct {
-	// Rollout is the very one that was given where nothing has changed.
+	// Rollout is the given pointer itself if nothing has changed.
 	Rollout *Rollout
 	Steps   []Step
 	// Plans were captured, and belong into the store together with the rollout.
 	Plans []*Plan
 }
 
-// Step is one change of one group, or of the rollout where Group is empty.
+// Step is one change of one group or, if Group is empty, of the rollout.
 type Step struct {
 	Group    string
 	From, To State
 	Halted   bool
 	Reason   Reason
 	Message  string
-	// Rule is what the group was moved by: the words of the table, or empty if
-	// people or another version did it.
+	// Rule is the row of the table that moved the group, in words; empty if people or
+	// another version moved it.
 	Rule string
 }
 
-// Next is one tick of the engine: the rollout that follows from what people want,
-// what there was, what hosts report and the time. It is a pure function.
+// Next is one tick of the engine: it derives the next rollout from the resources that
+// people wrote, the rollout so far, the reports of hosts and the time. It is a pure
+// function.
 //
-// The config, the version and the rollout may be nil; counts are those of this
-// rollout, and say nothing of another one: a result needs counts of its own, which
-// know its plans and canaries. Ticks at one moment, each with counts of its own, come
-// to an end after a few. The store must have the resources unchanged when the result
-// is written.
+// The config, the version and the rollout may be nil; counts belong to this rollout. A
+// result needs new counts, which know its plans and canaries. Ticks at one moment, each
+// with its own counts, come to an end after a few. The result may only be written if
+// the store has the resources unchanged.
 func Next(c *Config, v *Version, r *Rollout, n Counts, now time.Time) Result {
 	now = moment(now)
 	if v == nil {
@@ -107,8 +107,8 @@ type engine struct {
 	steps []*step
 	ahead [][]int // see before
 	out   Result
-	// changed and recounted say what is other than in the rollout before. All that
-	// an engine changes goes through these.
+	// changed and recounted say how the rollout differs from the one before. Every
+	// change of an engine sets one of these.
 	changed, recounted bool
 	uncounted          bool // see rules
 }
@@ -130,8 +130,8 @@ type step struct {
 	tried    uint32 // the transitions that were taken, by their bits
 }
 
-// before returns all groups that have to be done before one. Under time-based groups
-// do not know one another.
+// before returns all groups that have to be done before one. In time-based rollouts
+// groups do not know one another.
 func (e *engine) before(place int) []int {
 	if e.r.Spec.Strategy == TimeBased {
 		return nil
@@ -155,8 +155,8 @@ func newEngine(r *Rollout, n Counts, now time.Time) *engine {
 	return e
 }
 
-// refresh copies the counts into the rollout. Those of a server that does not know
-// all hosts yet would say that a fleet has shrunk.
+// refresh copies the counts into the rollout. If the server does not know all hosts
+// yet, its counts would say that a fleet has shrunk.
 func (e *engine) refresh() {
 	if e.uncounted {
 		return
@@ -235,8 +235,8 @@ func (s *step) take() bool {
 	return false
 }
 
-// ruleWords are those of a transition by themselves: in the table a row may go on from
-// the one before it.
+// ruleWords returns the words of a transition. In the table, a row may continue the one
+// before it.
 func ruleWords(i int) string {
 	when := transitions[i].when
 	if rest, ok := strings.CutPrefix(when, "the same"); ok {
@@ -321,18 +321,18 @@ func (e *engine) point() {
 	}
 }
 
-// conditionStays is for how long a condition stays at least. Of two servers one may see what the other does not, as
-// a plan that cannot be read: each would undo at every tick what the other has written.
+// conditionStays is how long a condition stays at least. One of two servers may see a condition that the other does
+// not, such as a plan that cannot be read. Without it, each server would undo the other's change at every tick.
 const conditionStays = ReportLife
 
-// holdsOn reports whether a condition that does not hold any more began a short while ago, and in the state that the
-// group is in still.
+// holdsOn reports whether a condition that no longer holds began a short while ago, and the group is still in the state
+// in which it began.
 func (s *step) holdsOn(c Condition) bool {
 	return s.now.Before(c.Since.Add(conditionStays)) && c.Since.After(s.g.LastUpdateTime)
 }
 
-// result returns what has become of a rollout. Counts alone are written once a
-// minute, or a fleet where hosts come and go would be written at every tick.
+// result returns the rollout after the tick. Counts alone are written once a minute, or
+// a fleet with hosts that come and go would be written at every tick.
 func (e *engine) result(before *Rollout) Result {
 	state := e.r.state()
 	recounted := e.recounted && !e.now.Before(before.Status.CountsTime.Add(countsEvery))

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// NoticeKind is what people want to hear of.
+// NoticeKind is a kind of event that people can subscribe to.
 type NoticeKind string
 
 // The kinds of events.
@@ -37,11 +37,11 @@ func noticeWords() string {
 // NoticeLife is for how long an event is posted, and kept in the store.
 const NoticeLife = 10 * time.Minute
 
-// NoticePrefix is what the keys of events begin with. An event is written by the change
-// that it is of: there is none without the other.
+// NoticePrefix begins the keys of events. The change that causes an event also writes
+// it: neither is stored without the other.
 const NoticePrefix = "notify_event/"
 
-// Notice is one kind of what one change of the rollout has brought.
+// Notice holds all that one change of the rollout has brought of one kind.
 type Notice struct {
 	ID     string     `json:"-"` // under which it is stored and posted
 	Kind   NoticeKind `json:"kind"`
@@ -50,7 +50,7 @@ type Notice struct {
 	Target Semver     `json:"target_version,omitempty"`
 	State  State      `json:"rollout_state,omitempty"` // after the change
 	By     string     `json:"by,omitempty"`            // who made the change: the engine, or a person
-	Why    string     `json:"reason,omitempty"`        // that was given
+	Why    string     `json:"reason,omitempty"`        // as given by a person
 	// Server and Blocked are of the kind blocked: which server, and by what.
 	Server  string        `json:"server,omitempty"`
 	Blocked []string      `json:"blocked,omitempty"`
@@ -59,7 +59,7 @@ type Notice struct {
 	OmittedGroups int `json:"omitted_groups,omitempty"`
 }
 
-// NoticeGroup is what has happened to a group; one without a name is the whole rollout.
+// NoticeGroup is what has happened to a group or, without a name, to the whole rollout.
 type NoticeGroup struct {
 	Name    string    `json:"name"`
 	State   State     `json:"state,omitempty"`
@@ -73,9 +73,9 @@ const (
 	maxNoticeText   = 500 // bytes of a message
 )
 
-// Notices returns what a change of the rollout has brought, at most one event of each
-// kind. They follow from the two states alone: what an engine has held in memory is not
-// lost, and nothing is told twice. before may be nil, or another rollout.
+// Notices returns the events of a change of the rollout, at most one of each kind. They
+// follow from the two states alone, so a restart of an engine loses none and repeats
+// none. before may be nil, or another rollout.
 func Notices(before, after *Rollout) (events []Notice) {
 	if after == nil {
 		return nil
@@ -115,7 +115,7 @@ func Notices(before, after *Rollout) (events []Notice) {
 	return events
 }
 
-// events are those of one group.
+// events returns the events of one group.
 func (g *GroupStatus) events(was *GroupStatus) map[NoticeKind][]NoticeGroup {
 	happened := make(map[NoticeKind][]NoticeGroup)
 	add := func(kind NoticeKind, since time.Time, reason, message string) {

@@ -22,8 +22,8 @@ const MaxNotify = 20
 //	  secret_file: /etc/teleport-find/pager.secret
 //	  kinds: [halted, stalled, blocked]
 //
-// A resource holds no secret: what "get" prints and what a backup has can be shown. A URL
-// that says who asks, by a password, its query or its path, is in a file of its own.
+// A resource holds no secret: output of "get" and backups can be shown. A URL with a
+// secret in its user info, query or path belongs in a file of its own.
 type Notify struct {
 	Kind     string     `json:"kind" yaml:"kind"`
 	Version  string     `json:"version,omitempty" yaml:"version,omitempty"`
@@ -31,8 +31,8 @@ type Notify struct {
 	Spec     NotifySpec `json:"spec" yaml:"spec"`
 }
 
-// NotifySpec says where events go. All files are those of the server that sends: each
-// server of a store needs them.
+// NotifySpec says where events go. All paths are on the server that sends: each server
+// of a store needs the files.
 type NotifySpec struct {
 	// URL is https, or http on a loopback address, without user info, query and fragment.
 	URL string `json:"url,omitempty" yaml:"url,omitempty"`
@@ -42,14 +42,14 @@ type NotifySpec struct {
 	SecretFile string `json:"secret_file" yaml:"secret_file"`
 	// CAFile is an absolute path of a PEM file with further authorities to trust.
 	CAFile string `json:"ca_file,omitempty" yaml:"ca_file,omitempty"`
-	// Kinds are those of the events that are sent.
+	// Kinds are the kinds of events that are sent.
 	Kinds []NoticeKind `json:"kinds" yaml:"kinds,flow"`
 }
 
-// NotifyKey is where the webhook of a name is kept.
+// NotifyKey returns the key of the webhook with a name.
 func NotifyKey(name string) string { return KindNotify + "/" + name }
 
-// Key is where a resource is kept: under its kind, or its kind and name if there are several.
+// Key returns the key of a resource: its kind, or its kind and name if there are several.
 func Key(r Resource) string {
 	switch r.GetKind() {
 	case KindNotify:
@@ -103,7 +103,7 @@ func (n *Notify) Check() error {
 	return checkNotifyURL(s.URL)
 }
 
-// checkNotifyURL does not quote what may be secret.
+// checkNotifyURL does not quote the URL, which may hold a secret.
 func checkNotifyURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

@@ -21,9 +21,9 @@ func orderOf(command, group string) Order {
 	return Order{Verb: Verb(verb), Groups: []string{group}, Force: flags == "--force", To: to}
 }
 
-// offer adds commands for a group that the server would carry out now. Of one
-// verb with different flags, the first that is not refused is enough.
-// What has to wait until hosts have had time to report is said in the sentence.
+// offer adds commands for a group that the server would carry out now. Of commands with
+// one verb, it adds the first that is not refused. If a command has to wait until hosts
+// have had time to report, the sentence says so.
 func (v *sight) offer(o *Outlook, g *GroupStatus, commands ...string) {
 	var later []string
 	offered := make(map[Verb]bool)

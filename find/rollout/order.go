@@ -12,8 +12,8 @@ import (
 // in longer ones every release would meet the one before.
 const maxSpan = 7 * 24 // hours
 
-// before returns, for each group of a list, the groups that have to be done before
-// it starts: the one before it or, as soon as any group requires one, those that it
+// before returns, for each group of a list, the groups that have to be done before it
+// starts: the one before it or, as soon as any group requires one, the ones that it
 // requires. Names that are not in the list are left out.
 func before(groups []Group) [][]int {
 	direct := make([][]int, len(groups))
@@ -37,8 +37,8 @@ func before(groups []Group) [][]int {
 	return direct
 }
 
-// closure adds those that have to be done before those before: a group that was
-// marked done by hand does not stand for the ones before it.
+// closure adds the indirect predecessors: a group that was marked done by hand does not
+// stand for the groups before it.
 func closure(direct [][]int) [][]int {
 	all := make([][]int, len(direct))
 	for i := range direct {
@@ -58,7 +58,8 @@ func closure(direct [][]int) [][]int {
 	return all
 }
 
-// checkOrder refuses what no group could ever start by, or only after too long.
+// checkOrder refuses an order in which a group could never start, or only after too
+// long.
 func checkOrder(groups []Group, strategy Strategy, where func(i int) string) error {
 	if strategy == TimeBased {
 		return nil // groups do not know one another

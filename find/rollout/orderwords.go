@@ -14,7 +14,7 @@ func (o Order) Words() string {
 	return strings.Join(append(words, o.Groups...), " ")
 }
 
-// IsOrderOf reports whether words of the history are those of an order that names the group, or is of all groups.
+// IsOrderOf reports whether words of the history are an order for the group or for all groups.
 func IsOrderOf(words, group string) bool {
 	verb, of, some := strings.Cut(words, " ")
 	switch Verb(verb) {

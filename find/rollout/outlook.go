@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Outlook is a rollout in a word and a sentence: what happens next and when, or what
-// waits for whom.
+// Outlook describes a rollout in a word and a sentence: the next step and its time, or
+// the reason why nothing moves.
 type Outlook struct {
 	Word     Word   `json:"state"`
 	Sentence string `json:"sentence"`
-	// Commands are those of teleport-find that move it, without its name.
+	// Commands are commands of teleport-find that move it, without the program's name.
 	Commands []string `json:"commands,omitempty"`
 	// At is when it goes on by itself, as far as that can be said; zero else.
 	At time.Time `json:"at,omitzero"`
 }
 
-// Word is how a rollout does.
+// Word is the state of a rollout, in a word.
 type Word string
 
-// Scene is all that a person's look at a rollout depends on.
+// Scene holds everything that a person's look at a rollout depends on.
 type Scene struct {
 	Config  *Config  // may be nil
 	Version *Version // nil: none is set
@@ -53,7 +53,7 @@ func Look(s Scene) Outlook {
 	panic("the last outlook holds of every scene")
 }
 
-// counted is the rollout with the counts of now: those in it are up to a minute old.
+// counted returns the rollout with the present counts: its own are up to a minute old.
 func (s Scene) counted() *Rollout {
 	if s.Rollout == nil || s.Version == nil || !s.Rollout.Of(s.Version) {
 		return s.Rollout
@@ -63,7 +63,7 @@ func (s Scene) counted() *Rollout {
 	return e.r
 }
 
-// outlook is a row of the table.
+// outlook is a row of the table of outlooks.
 type outlook struct {
 	word     Word
 	when     string
@@ -95,7 +95,7 @@ var outlooks = []outlook{
 	{"waiting", "none of these: the turn of the next group has not come", func(*sight) bool { return true }, (*sight).waiting},
 }
 
-// sight is a scene with what the rows ask for.
+// sight is a scene with derived values for the rows.
 type sight struct {
 	Scene
 	target Semver
@@ -109,8 +109,8 @@ func in(states ...State) func(*GroupStatus) bool {
 	return func(g *GroupStatus) bool { return slices.Contains(states, g.State) }
 }
 
-// standing is the first group that is halted. Those that a rollback of the rollout has
-// halted wait with the groups that it has rolled back, as long as there are any.
+// standing is the first group that is halted. Groups that a rollback of the rollout
+// halted do not count while any group is rolled back.
 func (v *sight) standing() *GroupStatus {
 	rolledBack := v.first(in(RolledBack)) != nil
 	return v.first(func(g *GroupStatus) bool {
@@ -143,7 +143,7 @@ func (v *sight) resting(o *Outlook) {
 	by := ""
 	if v.Version.Spec.Agents.Mode == v.mode {
 		by = " by " + KindVersion
-		o.Commands = []string{"apply -f FILE"} // "enable" sets that of the config
+		o.Commands = []string{"apply -f FILE"} // "enable" sets the mode of the config
 	} else {
 		o.Commands = []string{"enable"}
 	}

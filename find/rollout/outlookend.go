@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// What is said of a rollout whose groups are all done. Done is a state of the engine:
-// a window that is over, an hour without hosts and a person's mark-done end in it,
-// too. What people are told comes from the counts.
+// The outlook of a rollout whose groups are all done. Done is a state of the engine: it
+// also follows from the end of a window, an hour without hosts, or a person's
+// mark-done. So the words for people come from the counts.
 
 // allUpdated reports whether every group is done and the version has come to it.
 func (v *sight) allUpdated() bool {
@@ -88,7 +88,8 @@ func (v *sight) over(o *Outlook) {
 	v.offer(o, behind, string(StartUpdate))
 }
 
-// wentBack says how many hosts of groups that were rolled back are where they go.
+// wentBack says how many hosts of groups that were rolled back have reached the version
+// of the rollback.
 func (v *sight) wentBack(groups []*GroupStatus) string {
 	there, present := 0, 0
 	for _, g := range groups {

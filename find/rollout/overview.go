@@ -11,14 +11,14 @@ type Overview struct {
 	Strategy Strategy        `json:"strategy,omitempty"`
 	Mode     Mode            `json:"mode"`
 	Groups   []GroupOverview `json:"groups,omitempty"`
-	// Warnings are those of Foresee.
+	// Warnings are the result of Foresee.
 	Warnings []string `json:"warnings,omitempty"`
-	// Omitted and Unmatched are those of Counts.
+	// Omitted and Unmatched are the fields of Counts.
 	Omitted   map[string]int `json:"omitted,omitempty"`
 	Unmatched map[string]int `json:"unmatched,omitempty"`
 }
 
-// GroupOverview is one group of it.
+// GroupOverview is one group of an Overview.
 type GroupOverview struct {
 	Name       string      `json:"name"`
 	State      State       `json:"state"`
@@ -26,8 +26,8 @@ type GroupOverview struct {
 	Reason     Reason      `json:"reason"`
 	Halted     *Halted     `json:"halted,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Starts is when the group starts at the earliest; zero if Waits says what has
-	// to happen first, and once it has started.
+	// Starts is when the group starts at the earliest. It is zero if the group has
+	// started, or waits for something that Waits names.
 	Starts time.Time `json:"starts,omitzero"`
 	Waits  string    `json:"waits,omitempty"`
 
@@ -38,17 +38,16 @@ type GroupOverview struct {
 	TimedOut  int `json:"timeout_host_count"`
 	InFlight  int `json:"in_flight_count"`
 	Unhealthy int `json:"unhealthy_count"`
-	// Updating are hosts that have said that they were told to update, or that they
-	// have begun to. InFlight are those of a plan whose turn it is, the ones that have
-	// not heard of it included; it is 0 for a group without a plan.
+	// Updating counts the hosts that have said that they shall update, or have begun
+	// to. InFlight counts the hosts of a plan whose turn it is, also those that do not
+	// know yet; it is 0 for a group without a plan.
 	Updating int `json:"updating_count"`
-	// Canaries and CanariesDone count those that were picked, and that reported the
-	// target.
+	// Canaries counts the picked hosts, CanariesDone those that reported the target.
 	Canaries     int            `json:"canaries,omitempty"`
 	CanariesDone int            `json:"canaries_done,omitempty"`
 	Plan         *PlanReference `json:"plan,omitempty"`
 	MaxInFlight  *Share         `json:"max_in_flight,omitempty"`
-	// Versions counts the hosts that are present by what they run; "" is no agent.
+	// Versions counts the present hosts by their version; "" stands for no agent.
 	Versions map[Semver]int `json:"versions,omitempty"`
 	Problems []Problem      `json:"problems,omitempty"`
 }

@@ -18,10 +18,9 @@ import (
 //	 "spec": {"start_time": "2025-05-28T11:22:41Z", "version": "17.2.1", "schedule": "regular",
 //	          "host_count": 127, "hosts": ["c757ad82-95f2-4416-ae9d-a20ffd9b5a54"], "next_page": "8745823"}}
 //
-// They are written from the last one to the head, so that there is no plan before
-// all of it is there, and PlanLife later they expire. RFD 0169 speaks of 100,000
-// UUIDs a page and of 100 KiB as well; that many are 3.9 MB, and bytes are what
-// stores limit.
+// They are written from the last one to the head, so a plan is complete once its head
+// is there. They expire PlanLife later. RFD 0169 speaks of 100,000 UUIDs a page and of
+// 100 KiB as well; that many are 3.9 MB, and bytes are what stores limit.
 
 const (
 	// MaxPage is the size of a page as it is stored.
@@ -50,8 +49,8 @@ func (p *Plan) Key(page Page) string {
 	return PageKey(page.Name)
 }
 
-// PlanResource is the resource agent_rollout_plan as it is stored, a page, and as
-// people see it: without the hosts, and with what the rollout says of it.
+// PlanResource is the resource agent_rollout_plan. A store holds it page by page;
+// people see it without the hosts, and with its progress from the rollout.
 type PlanResource struct {
 	Kind     string      `json:"kind" yaml:"kind"`
 	Version  string      `json:"version,omitempty" yaml:"version,omitempty"`
@@ -60,7 +59,7 @@ type PlanResource struct {
 	Status   *PlanStatus `json:"status,omitempty" yaml:"status,omitempty"`
 }
 
-// PlanSpec is what a plan was captured for, and its hosts.
+// PlanSpec holds the purpose of a plan, and its hosts.
 type PlanSpec struct {
 	StartTime time.Time `json:"start_time" yaml:"start_time"`
 	Version   Semver    `json:"version" yaml:"version"`
@@ -100,9 +99,9 @@ const maxNextPage = 48
 // maxPlan is how many hosts room is made for before they are read.
 const maxPlan = 1 << 20
 
-// Pages divides the plan, the last page first and the head last. name gives each
-// page but the head a random number. A page is made when it is asked for: all of those of a
-// million hosts are 40 MB.
+// Pages divides the plan, the last page first and the head last. name gives each page
+// but the head a random number. Each page is made on demand: all pages of a million
+// hosts are 40 MB.
 func (p *Plan) Pages(name func() uint64) (iter.Seq[Page], error) {
 	frame, err := json.Marshal(&PlanResource{
 		Kind: KindPlan, Version: apiVersion, Metadata: Metadata{Name: p.Group},
@@ -145,9 +144,9 @@ func (p *Plan) Pages(name func() uint64) (iter.Seq[Page], error) {
 	}, nil
 }
 
-// ReadPlan puts a plan together again. get returns the page of a name. Names are
-// those of the pages after the head, as far as there are any, whatever comes of it.
-// A chain that is broken, or whose pages are not of one plan, is an error.
+// ReadPlan puts a plan together again. get returns the page of a name. names are the
+// pages after the head that were found, also on an error. A chain that is broken, or
+// whose pages belong to different plans, is an error.
 func ReadPlan(head []byte, get func(name string) ([]byte, error)) (p *Plan, names []string, err error) {
 	p = new(Plan)
 	var first PlanResource
@@ -186,8 +185,8 @@ func ReadPlan(head []byte, get func(name string) ([]byte, error)) (p *Plan, name
 	return p, names, nil
 }
 
-// parsePage is Parse for what servers write for one another, by the thousands of
-// hosts: it does not say where in the text an error is.
+// parsePage is Parse for pages with thousands of hosts, which servers write for one
+// another. Its errors have no position in the text.
 func parsePage(value []byte) (page PlanResource, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.DisallowUnknownFields()

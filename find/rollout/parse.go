@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Parse reads resources in YAML, several of them as several documents, or in JSON.
-// What it returns has passed its Check.
+// Parse reads resources in YAML, several of them as several documents, or in JSON. All
+// returned resources have passed their Check.
 func Parse(data []byte) ([]Resource, error) {
 	nodes, err := documents(data)
 	if err != nil {
@@ -41,7 +41,7 @@ func Parse(data []byte) ([]Resource, error) {
 	return list, nil
 }
 
-// inDocument says of each fault which document it is in.
+// inDocument adds to each fault the number of its document.
 func inDocument(number int, err error) error {
 	var of, found faults
 	of.add(err)
@@ -94,8 +94,8 @@ func parse(node *yaml.Node) (Resource, error) {
 	return r, r.Check()
 }
 
-// documents reads YAML, or JSON where the first character says so: not all JSON is
-// taken by a reader of YAML.
+// documents reads YAML or, if the first character says so, JSON: not all JSON is taken
+// by a reader of YAML.
 func documents(data []byte) (nodes []*yaml.Node, err error) {
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		return jsonDocuments(data)
@@ -110,7 +110,7 @@ func documents(data []byte) (nodes []*yaml.Node, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// What is between two separators and says nothing is no resource.
+		// An empty document between two separators is no resource.
 		if content := document.Content; len(content) == 1 && content[0].Tag != "!!null" {
 			nodes = append(nodes, content[0])
 		}

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// Plan is the order in which the hosts of a group with max_in_flight are told to
-// update (RFD 0169 §Window Capture). It is captured once, when the group becomes
-// active, and never changes: how far it has come is one number in the rollout,
-// last_active_host_index, that grows.
+// Plan is the order in which the hosts of a group with max_in_flight update (RFD 0169
+// §Window Capture). It is captured once, when the group becomes active, and never
+// changes: only the rollout's last_active_host_index grows with its progress.
 type Plan struct {
 	Group     string
 	StartTime time.Time
@@ -31,8 +30,8 @@ func newPlan(r *Rollout, g *GroupStatus, hosts []HostID, start time.Time) *Plan 
 	return p
 }
 
-// drawKey differs from plan to plan, and whoever has the rollout can compute it: an
-// order that is random for hosts and yet can be checked.
+// drawKey differs from plan to plan, and follows from the rollout alone: hosts cannot
+// foresee the order, and people can check it.
 func drawKey(r *Rollout, group string, start time.Time) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "teleport-find draw\x00%s\x00%s\x00%s\x00%s\x00%s",
 		r.Spec.TargetVersion, r.Spec.Schedule, r.Status.StartTime.Format(time.RFC3339), group, start.Format(time.RFC3339)))
@@ -63,7 +62,7 @@ func draw(hosts []HostID, key [32]byte) []drawn {
 	return list
 }
 
-// drawCanaries picks so many hosts, or all where there are not as many.
+// drawCanaries picks so many hosts, or all if there are fewer.
 func drawCanaries(r *Rollout, g *GroupStatus, hosts []HostID, look func(HostID) (Host, bool), start time.Time) []Canary {
 	var picked []Canary
 	for _, d := range draw(hosts, drawKey(r, g.Name, start)) {

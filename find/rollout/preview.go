@@ -16,10 +16,10 @@ type Start struct {
 }
 
 // Preview says when each group of a rollout starts at the earliest: no group starts
-// before that by itself. A group is done as soon as it has started if its hosts are on
-// the target already; how long it really takes is for them to show, and for a
-// simulation to try. Where the rollout is not that of the version, it is the new one
-// that is looked at. The config and the rollout may be nil.
+// before that by itself. It assumes that a group is done as soon as it has started, as
+// if its hosts were on the target already; a simulation shows how long it really takes.
+// If the rollout belongs to another version, Preview looks at the new one. The config
+// and the rollout may be nil.
 func Preview(c *Config, v *Version, r *Rollout, now time.Time) []Start {
 	now = moment(now)
 	if r == nil || !r.Of(v) {

@@ -69,8 +69,8 @@ func (s Share) plain() any {
 	return s.N
 }
 
-// Of returns how many of so many hosts the share is. A percentage above 0 is at
-// least one host, or a small group could never be updated; 0 is none.
+// Of returns the number of hosts that the share allows. A percentage above 0 allows at
+// least one host, or a small group could never be updated; 0 allows none.
 func (s Share) Of(hosts int) int {
 	switch {
 	case !s.Percent:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ReportLife is how long the report of a server says something.
+// ReportLife is how long the report of a server is valid.
 const ReportLife = 3 * time.Minute
 
 // AgentReport is the resource autoupdate_agent_report: what the hosts run that a server reports. Each server writes one a minute,
@@ -70,7 +70,7 @@ func NewAgentReport(server string, r *Rollout, n Counts, now time.Time) *AgentRe
 	return report
 }
 
-// ReportKey is where the report of a server is kept.
+// ReportKey returns the key of a server's report.
 func ReportKey(server string) string { return KindReport + "/" + server }
 
 // GetKind implements Resource.

@@ -12,16 +12,16 @@ import (
 //
 //	kind: cluster_autoupdate_config        kind: autoupdate_config, and the name may be missing
 //	spec.agent_autoupdate: true            spec.agents.mode: enabled; false: disabled
-//	spec.agent_group_schedules             spec.agents.schedules, with days "*" and start_hour 0 where none are given
+//	spec.agent_group_schedules             spec.agents.schedules, with the defaults days "*" and start_hour 0
 //	spec.agent_default_schedules           a last group named default, and schedules.immediate
 //	spec.agent_version                     spec.agents.target_version
 //	spec.agent_version_schedule            spec.agents.schedule
 //
-// What is said in both spellings is an error.
+// It is an error to set a value in both spellings.
 
 const kindRFDConfig = "cluster_autoupdate_config"
 
-// defaultGroup is the name of the group that agent_default_schedules are.
+// defaultGroup is the name of the group for agent_default_schedules.
 const defaultGroup = "default"
 
 type configInput struct {
@@ -56,7 +56,7 @@ type defaultSchedule struct {
 	JitterSeconds *int  `yaml:"jitter_seconds"`
 }
 
-// group returns the last group of a schedule, which is a list of one.
+// group returns the last group of a schedule, in a list of one.
 func (s *defaultSchedule) group() []Group {
 	if s == nil {
 		return nil
@@ -74,7 +74,7 @@ func parseConfig(node *yaml.Node) (*Config, error) {
 	return c, nil
 }
 
-// config is the resource that is meant.
+// config returns the autoupdate_config for the input.
 func (in configInput) config() (*Config, error) {
 	c := &Config{Kind: KindConfig, Version: in.Version, Metadata: in.Metadata, Spec: ConfigSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
 	spec, agents := in.Spec, &c.Spec.Agents
@@ -122,7 +122,7 @@ func (in configInput) config() (*Config, error) {
 	})
 }
 
-// rfdGroups says what RFD 0169 has for what is not given: every day, from midnight.
+// rfdGroups sets the defaults of RFD 0169: every day, from midnight.
 func rfdGroups(lists ...[]Group) (all []Group) {
 	for _, list := range lists {
 		for _, g := range list {
@@ -162,7 +162,7 @@ func parseVersion(node *yaml.Node) (*Version, error) {
 	return v, nil
 }
 
-// resource is the one that is meant.
+// resource returns the autoupdate_version for the input.
 func (in versionInput) resource() (*Version, error) {
 	v := &Version{Kind: in.Kind, Version: in.Version, Metadata: in.Metadata, Spec: VersionSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
 	agents := &v.Spec.Agents

@@ -41,7 +41,7 @@ func (s share) All() iter.Seq[*Host] {
 	}
 }
 
-// has reports whether the server is the one that draws the highest number for a host (rendezvous hashing).
+// has reports whether the server draws the highest number for a host (rendezvous hashing).
 func (s share) has(id HostID) bool {
 	digest := mix(binary.LittleEndian.Uint64(id[:8]) ^ mix(binary.LittleEndian.Uint64(id[8:])))
 	mine := mix(digest ^ s.seeds[s.server])

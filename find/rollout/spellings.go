@@ -6,9 +6,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What "tctl get" and the documents of Managed Updates print is taken as input: lists
-// of resources, metadata.id and expires that say nothing here, a revision that is
-// another server's, and no metadata at all of what there is only one of.
+// The output of "tctl get" and examples from the documents of Managed Updates are valid
+// input: lists of resources, metadata.id and expires without a meaning here, another
+// server's revision, and no metadata if there is only one such resource.
 
 // flat takes resources out of lists.
 func flat(nodes []*yaml.Node) (list []*yaml.Node) {
@@ -22,7 +22,7 @@ func flat(nodes []*yaml.Node) (list []*yaml.Node) {
 	return list
 }
 
-// field returns the value of a field of a mapping; nil if there is none.
+// field returns the value of a field of a mapping, or nil.
 func field(node *yaml.Node, name string) *yaml.Node {
 	if node == nil || node.Kind != yaml.MappingNode {
 		return nil
@@ -35,7 +35,7 @@ func field(node *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// plain removes from the metadata what is another server's.
+// plain removes the fields of the metadata that come from another server.
 func plain(node *yaml.Node) {
 	metadata := field(node, "metadata")
 	if metadata == nil || metadata.Kind != yaml.MappingNode {

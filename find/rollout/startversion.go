@@ -7,10 +7,10 @@ import (
 	"teleport-update/internal/version"
 )
 
-// MostRun returns the version that most of the hosts in groups run, the newer one of
-// two, with how many hosts run it, of how many. It is empty if nobody reports. This
-// is what the next rollout starts from: whether the engine has called a rollout done
-// says little of what hosts run.
+// MostRun returns the version that most of the hosts in groups run, how many run it,
+// and of how many. Of two versions with as many hosts, it returns the newer one. It is
+// empty if nobody reports. The next rollout starts from this version: that a rollout is
+// done says little about the versions on its hosts.
 func MostRun(groups []GroupOverview) (most Semver, hosts, of int) {
 	sums := make(map[Semver]int)
 	for _, g := range groups {
@@ -23,8 +23,8 @@ func MostRun(groups []GroupOverview) (most Semver, hosts, of int) {
 	return most, hosts, of
 }
 
-// MostOf returns the version that most hosts run, by how many run each, the newer one of two, and how many these are. It is
-// empty if no host has an agent.
+// MostOf returns the version that most hosts run, by the number of hosts on each, how many these are. Of two with as
+// many hosts, it returns the newer one. It is empty if no host has an agent.
 func MostOf[V ~string](versions map[V]int) (most V, hosts int) {
 	for v, n := range versions {
 		newer := n == hosts && version.Compare(string(v), string(most)) > 0

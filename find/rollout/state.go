@@ -21,7 +21,8 @@ type Rollout struct {
 	Status   RolloutStatus `json:"status" yaml:"status"`
 }
 
-// RolloutSpec is what the rollout was begun with. Only Mode follows its resources.
+// RolloutSpec is a copy of the settings at the rollout's beginning. Only Mode follows
+// its resources.
 type RolloutSpec struct {
 	StartVersion  Semver    `json:"start_version" yaml:"start_version"`
 	TargetVersion Semver    `json:"target_version" yaml:"target_version"`
@@ -33,7 +34,7 @@ type RolloutSpec struct {
 	// AnyHour says that the windows and waits of the groups do not count: a
 	// critical version goes through the regular groups.
 	AnyHour bool `json:"any_hour,omitempty" yaml:"any_hour,omitempty"`
-	// JitterSeconds is that of the immediate schedule.
+	// JitterSeconds is the jitter of the immediate schedule.
 	JitterSeconds *int `json:"jitter_seconds,omitempty" yaml:"jitter_seconds,omitempty"`
 }
 
@@ -57,24 +58,24 @@ type GroupStatus struct {
 	// RetryTime is when somebody had it try again, or start although it had been halted: hosts on which the version failed
 	// before lift their back-off, once for each value.
 	RetryTime time.Time `json:"retry_time,omitzero" yaml:"retry_time,omitempty"`
-	// WindowEnd is when hosts are no longer told to update; time-based only.
+	// WindowEnd is when the last host may begin to update; time-based only.
 	WindowEnd        time.Time   `json:"window_end,omitzero" yaml:"window_end,omitempty"`
 	LastUpdateTime   time.Time   `json:"last_update_time" yaml:"last_update_time"`
 	LastUpdateReason Reason      `json:"last_update_reason" yaml:"last_update_reason"`
 	Halted           *Halted     `json:"halted,omitempty" yaml:"halted,omitempty"`
 	Conditions       []Condition `json:"conditions,omitempty" yaml:"conditions,omitempty"`
 
-	// PreviousVersion is what most of its hosts ran when the rollout began, and
+	// PreviousVersion is the version on most of its hosts when the rollout began, and
 	// PreviousOthers how many ran another version; empty until hosts have reported.
 	PreviousVersion Semver `json:"previous_version,omitempty" yaml:"previous_version,omitempty"`
 	PreviousOthers  int    `json:"previous_others,omitempty" yaml:"previous_others,omitempty"`
-	// RollbackVersion is where a group that was rolled back goes to.
+	// RollbackVersion is the goal of a group that was rolled back.
 	RollbackVersion Semver `json:"rollback_version,omitempty" yaml:"rollback_version,omitempty"`
 
-	// InitialCount is how many hosts were present when the group started; -1 where
-	// the server did not know all of them then, and does not yet.
+	// InitialCount is how many hosts were present when the group started, or -1 while
+	// the server does not know all of them.
 	InitialCount int `json:"initial_count" yaml:"initial_count"`
-	// The others are those of Counts.
+	// The other counts are as in Counts.
 	PresentCount   int `json:"present_count" yaml:"present_count"`
 	UpToDateCount  int `json:"up_to_date_count" yaml:"up_to_date_count"`
 	FailedCount    int `json:"failed_host_count" yaml:"failed_host_count"`
@@ -113,11 +114,11 @@ type Canary struct {
 
 // PlanReference is the plan of a group and how far it has come.
 type PlanReference struct {
-	// StartTime tells the plan from those of other rollouts of the group.
+	// StartTime identifies the plan among the plans of other rollouts of the group.
 	StartTime time.Time `json:"start_time" yaml:"start_time"`
 	HostCount int       `json:"host_count" yaml:"host_count"`
-	// LastActiveHostIndex is the place, from 0, of the last host that is told to
-	// update; -1 for none. It never shrinks.
+	// LastActiveHostIndex is the place, from 0, of the last host whose turn has come;
+	// -1 for none. It never shrinks.
 	LastActiveHostIndex int `json:"last_active_host_index" yaml:"last_active_host_index"`
 	// IndexTime is when it grew last.
 	IndexTime time.Time `json:"index_time,omitzero" yaml:"index_time,omitempty"`
@@ -130,7 +131,7 @@ type Halted struct {
 	Message string    `json:"message" yaml:"message"`
 }
 
-// Condition is what a person may have to look at.
+// Condition is something that a person may have to look at.
 type Condition struct {
 	Type    ConditionType `json:"type" yaml:"type"`
 	Since   time.Time     `json:"since" yaml:"since"`
@@ -185,15 +186,15 @@ func (r *Rollout) copyConfig(agents ConfigAgents, now time.Time) {
 	}
 }
 
-// Of reports whether the rollout is that of a version: any other needs a new one.
+// Of reports whether the rollout belongs to a version. Any other needs a new one.
 func (r *Rollout) Of(v *Version) bool {
 	wanted := v.Spec.Agents
 	return r.Spec.StartVersion == cmp.Or(wanted.StartVersion, wanted.TargetVersion) && r.Spec.TargetVersion == wanted.TargetVersion &&
 		r.Spec.Schedule == cmp.Or(wanted.Schedule, Regular)
 }
 
-// state is that of the whole rollout, which follows from its groups. One without
-// groups has begun where it needs none.
+// state is the state of the whole rollout, which follows from its groups. A rollout
+// without groups is active if its schedule is immediate.
 func (r *Rollout) state() State {
 	if len(r.Status.Groups) == 0 {
 		if r.Spec.Schedule == Immediate {
@@ -243,7 +244,7 @@ func (r *Rollout) group(name string) int {
 	return slices.IndexFunc(r.Status.Groups, func(g GroupStatus) bool { return g.Name == name })
 }
 
-// groups returns what the configuration said of the groups.
+// groups returns the groups as the configuration had them.
 func (r *Rollout) groups() []Group {
 	var list []Group
 	for i := range r.Status.Groups {
@@ -261,7 +262,7 @@ func (g *GroupStatus) config() Group {
 	}
 }
 
-// moment is a time as resources have it.
+// moment returns a time in the precision and zone of resources.
 func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // GetKind implements Resource.

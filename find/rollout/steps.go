@@ -2,12 +2,12 @@ package rollout
 
 import "time"
 
-// What a transition or an order does beside changing the state.
+// Effects of transitions and orders beside the change of the state.
 
 // unknownCount is initial_count until the counts are complete.
 const unknownCount = -1
 
-// begin starts a trial: what was counted for the one before says nothing of it.
+// begin starts a trial and drops the counts of the trial before.
 func (s *step) begin() {
 	s.begun = true
 	s.g.StartTime, s.g.DoneTime, s.g.WindowEnd = s.beginning(), time.Time{}, time.Time{}
@@ -31,7 +31,7 @@ func (s *step) startAll() {
 	s.goOn()
 }
 
-// goOn lets the whole group begin, by a plan where it is to have one.
+// goOn lets the whole group begin, by a plan if max_in_flight is set.
 func (s *step) goOn() {
 	if s.g.ConfigMaxInFlight == nil {
 		return

@@ -39,17 +39,17 @@ func DecodeJSON(data []byte, into any) error {
 	return d.faults.err()
 }
 
-// decoder bounds what aliases can make of a short text.
+// decoder bounds the expansion of a short text by aliases.
 type decoder struct {
 	left   int
 	quoted bool // text must be
 	faults faults
 }
 
-// inner notes a fault of a part, beside which others can be read.
+// inner notes a fault of a part, and lets the other parts be read.
 func (d *decoder) inner(err error) { d.faults.add(err) }
 
-// ended reports whether nothing more is read.
+// ended reports whether reading has stopped.
 func (d *decoder) ended() bool { return d.left < 0 || d.faults.full() }
 
 // maxValues is more than any text that a server takes holds without aliases.
@@ -108,7 +108,7 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 	panic("a field of a kind that resources do not have: " + into.Type().String())
 }
 
-// single refuses what is no text, and no single value.
+// single refuses nodes that are not a single value.
 func (d *decoder) single(node *yaml.Node, path string) error {
 	if node.Kind != yaml.ScalarNode {
 		return at(node, path, "want a single value")
@@ -136,7 +136,7 @@ func (d *decoder) list(node *yaml.Node, path string, into reflect.Value) error {
 	return nil
 }
 
-// wholeNumber leaves out what YAML or people may read as octal.
+// wholeNumber excludes numbers that YAML or people may read as octal.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
 func (d *decoder) structure(node *yaml.Node, path string, into reflect.Value) error {
@@ -170,7 +170,7 @@ func (d *decoder) structure(node *yaml.Node, path string, into reflect.Value) er
 	return nil
 }
 
-// mapping takes names of any text, such as those of groups.
+// mapping takes any text as a name, such as the name of a group.
 func (d *decoder) mapping(node *yaml.Node, path string, into reflect.Value) error {
 	if node.Kind != yaml.MappingNode {
 		return at(node, path, "want a mapping")
@@ -206,7 +206,7 @@ func kindOf(node *yaml.Node) (string, error) {
 	return "", at(node, "kind", "it is missing")
 }
 
-// at makes an error that says where, in the text and in the resource.
+// at returns an error with its position in the text and in the resource.
 func at(node *yaml.Node, path, problem string) error {
 	where := path
 	if where == "" {
@@ -218,7 +218,7 @@ func at(node *yaml.Node, path, problem string) error {
 	return errors.New(where + ": " + problem)
 }
 
-// excerpt keeps what somebody has typed from filling the line.
+// excerpt shortens user input for one line.
 func excerpt(s string) string {
 	if quoted := strconv.Quote(s); len(s) > 60 || quoted != `"`+s+`"` {
 		return quoted[:min(len(quoted), 60)]
@@ -241,7 +241,7 @@ func jsonDocuments(data []byte) (nodes []*yaml.Node, err error) {
 	}
 }
 
-// maxDepth is far above that of any resource.
+// maxDepth is far deeper than any resource.
 const maxDepth = 50
 
 // jsonNode reads one value. encoding/json would take the last of two fields with
@@ -279,7 +279,8 @@ func jsonNode(decoder *json.Decoder, depth int) (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil
 }
 
-// unexpected tells the end of the text inside of a value. From Go 1.27 on, some of them are syntax errors.
+// unexpected returns io.ErrUnexpectedEOF if the text ends inside a value. From Go 1.27 on, some such errors are syntax
+// errors.
 func unexpected(err error) error {
 	syntax, ok := errors.AsType[*json.SyntaxError](err)
 	if err == io.EOF || ok && syntax.Error() == "unexpected end of JSON input" {

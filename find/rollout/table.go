@@ -1,8 +1,8 @@
 package rollout
 
-// This file is the engine at a glance: the states of a group, every step that it
-// takes by itself, what is pointed out to people, and what they can order. Next and
-// Order run from these tables, and docs/teleport-find.md prints them.
+// This file is the engine at a glance: the states of a group, every step that it takes
+// by itself, every condition that it reports to people, and every order. Next and Order
+// run from these tables, and docs/teleport-find.md prints them.
 
 // State is how far a group, or a whole rollout, has come.
 type State string
@@ -47,7 +47,7 @@ const (
 	RolloutRollback Reason = "rollout_rolled_back"
 )
 
-// ConditionType is what a condition is about.
+// ConditionType is the kind of a condition.
 type ConditionType string
 
 // The conditions of groups, and of a rollout.
@@ -59,7 +59,7 @@ const (
 	WithoutGroup ConditionType = "NoGroups"
 )
 
-// States says what each state means, and what leads out of it by hand.
+// States says what each state means, and which commands move a group on.
 var States = []StateRow{
 	{Unstarted, "the turn of the group has not come", "start-update"},
 	{Canarying, "a few hosts go first, and the others wait for them", "start-update --force, mark-done, rollback"},
@@ -76,11 +76,11 @@ type StateRow struct {
 	Moved string // the commands that move a group on
 }
 
-// scope is the rollouts in which a row holds.
+// scope is the set of rollouts in which a row holds.
 type scope string
 
-// The scopes. A critical version that goes through the regular groups at any hour has
-// no windows: under both strategies its groups end when their hosts are updated.
+// The scopes. If a critical version goes through the regular groups at any hour, there
+// are no windows: under both strategies its groups end when their hosts are updated.
 const (
 	inOrder      scope = "halt-on-error"
 	onTheirOwn   scope = "time-based"
@@ -214,7 +214,7 @@ var transitions = []transition{
 	},
 }
 
-// conditions are what a group is not moved by, and a person should know.
+// conditions do not move a group, but a person should know them.
 var conditions = []condition{
 	{
 		kind: HostsMissing, from: Unstarted, under: inOrder,
@@ -277,7 +277,7 @@ var conditions = []condition{
 	},
 }
 
-// orders are what people can have a group do, whatever its schedule says.
+// orders are the things that people can have a group do, whatever its schedule says.
 var orders = []order{
 	{
 		verb: StartUpdate, from: []State{Unstarted, RolledBack},
@@ -326,5 +326,5 @@ var orders = []order{
 	},
 }
 
-// reset is the order that is not one for groups.
+// resetWords describes reset, the only order for the whole rollout.
 const resetWords = "a new rollout of the same version, with the configuration as it is now"

@@ -1,16 +1,16 @@
 package rollout
 
-// HostResult is what became of the update of a host, in one word: each host has one.
+// HostResult is the result of a host's update, in one word: each host has one.
 type HostResult int
 
-// The results, of which the first that holds counts.
+// The results: the first that holds counts.
 const (
 	HostMissing  HostResult = iota // reported within a day, and cannot be counted now
 	HostFailed                     // failed or was rolled back, or began and has not reported since
-	HostTimedOut                   // was told, and its time is over
+	HostTimedOut                   // said that it shall update, and its time is over
 	HostDown                       // its agent is down
 	HostUpToDate                   // runs the target
-	HostUpdating                   // was told, or has begun
+	HostUpdating                   // said that it shall update, or has begun
 	HostNotYet                     // none of these
 	hostResults
 )
@@ -28,8 +28,8 @@ func HostResults() (all []HostResult) {
 	return all
 }
 
-// Tally counts hosts by what they run (see VersionClass) and by their HostResult. It has as many
-// numbers whatever hosts make up.
+// Tally counts hosts by their version (see VersionClass) and by their HostResult. The
+// versions that hosts report do not change its size.
 type Tally [versionClasses][hostResults]int
 
 // With is how many hosts have a result, whatever they run.
@@ -40,7 +40,7 @@ func (t *Tally) With(result HostResult) (hosts int) {
 	return hosts
 }
 
-// VersionClass is what a host runs, with regard to a rollout.
+// VersionClass is the class of a host's version in a rollout.
 type VersionClass int
 
 // The classes.

@@ -8,7 +8,7 @@ package rollout
 //	metadata: {name: autoupdate-version}
 //	spec:
 //	  agents:
-//	    start_version: v17.2.0     # what new hosts install before the turn of their group
+//	    start_version: v17.2.0     # for new hosts before the turn of their group
 //	    target_version: v17.2.1
 //	    schedule: regular          # or critical, immediate; unset is regular
 //	    mode: enabled              # see EffectiveMode
@@ -28,8 +28,8 @@ type VersionSpec struct {
 
 // VersionAgents is about agents.
 type VersionAgents struct {
-	// StartVersion is what new hosts install before the turn of their group;
-	// the target where none is given.
+	// StartVersion is for new hosts before the turn of their group. The default is the
+	// target.
 	StartVersion Semver `json:"start_version,omitempty" yaml:"start_version,omitempty"`
 	// TargetVersion is what hosts update to.
 	TargetVersion Semver   `json:"target_version" yaml:"target_version"`
@@ -39,11 +39,11 @@ type VersionAgents struct {
 
 // VersionTools is about client tools.
 type VersionTools struct {
-	// TargetVersion is that of agents where none is given.
+	// TargetVersion is for client tools. The default is the target of agents.
 	TargetVersion Semver `json:"target_version,omitempty" yaml:"target_version,omitempty"`
 }
 
-// NewVersion returns one that says nothing yet, which is not a valid one.
+// NewVersion returns an empty version. It needs a target to pass its Check.
 func NewVersion() *Version {
 	return &Version{Kind: KindVersion, Version: apiVersion, Metadata: Metadata{Name: NameVersion}}
 }

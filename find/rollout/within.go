@@ -4,16 +4,17 @@ import (
 	"slices"
 )
 
-// Limits bound the configurations that a server takes, for whoever offers it to others. Zero is no limit.
+// Limits bound the configurations that a server takes, for a server that others configure. Zero is no limit.
 type Limits struct {
 	// Groups is how many groups a schedule may have.
 	Groups int
-	// Days is how many days there may be from the start of the first group to that of the last one, with days on which no
-	// group may start left out: who may not update on Sundays has no longer schedule.
+	// Days is how many days there may be from the start of the first group to the start of the last one. Days on which
+	// no group may start do not count, so a schedule without Sundays is not longer.
 	Days int
 }
 
-// Within returns an error that names what is beyond limits. The configuration has passed its Check.
+// Within returns an error that names everything beyond the limits. c has passed its
+// Check.
 func (c *Config) Within(l Limits) error {
 	var found faults
 	for _, schedule := range []struct {
@@ -33,7 +34,7 @@ func (c *Config) Within(l Limits) error {
 	return found.err()
 }
 
-// workingSpan is how many hours there are at most from the start of the first group to that of the last one, if groups may
+// workingSpan returns the most hours from the start of the first group to the start of the last one, if groups may
 // start on each day.
 func workingSpan(groups []Group) (worst int) {
 	daily := slices.Clone(groups)
