@@ -12,11 +12,11 @@ import (
 // no, and in a few jitters; should there ever be more, the cache starts anew.
 const maxBodies = 512
 
-// bodies keeps the bytes of every answer that was served. Readers take no lock:
-// the map they see is never changed, only replaced.
+// bodies caches the bytes of all answers. Readers take no lock: their map is never
+// changed, only replaced.
 type bodies struct {
-	// template is what each answer offers beside what the Answerer says. It is no part of the
-	// key, which is hashed for each request.
+	// template is added to each answer. It is no part of the key, which is hashed for each
+	// request.
 	template string
 	current  atomic.Pointer[map[find.Answer][]byte]
 	adding   sync.Mutex

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// date is the header of that name, RFC 9110 section 6.6.1: to the second, and written
-// once in each. net/http asks for the time and writes it down for each answer anew,
-// which takes 2 % of one.
+// date is the header of that name, RFC 9110 section 6.6.1: to the second, and formatted
+// once a second. net/http gets and formats the time for each answer anew, which takes 2
+// % of one.
 type date struct{ last atomic.Pointer[dated] }
 
 type dated struct {

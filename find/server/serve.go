@@ -12,9 +12,9 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// ResolveListen returns the TCP address to listen on. Without encryption it must be
-// a loopback address: hosts refuse plain http to any other, and what they are
-// told to run must not be open to change on the way.
+// ResolveListen returns the TCP address to listen on. Without encryption it must be a
+// loopback address: hosts refuse plain http to any other, and nobody may change an
+// answer on the way.
 func ResolveListen(address string, encrypted bool) (*net.TCPAddr, error) {
 	_, _, err := net.SplitHostPort(address) // "" would be any port
 	var addr *net.TCPAddr
@@ -31,13 +31,13 @@ func ResolveListen(address string, encrypted bool) (*net.TCPAddr, error) {
 	return addr, nil
 }
 
-// Serve answers requests until ctx ends, then lets those under way finish for a
-// few seconds. A nil config means plain http. It closes the listener.
+// Serve answers requests until ctx ends, then gives open ones a few seconds to finish.
+// A nil config means plain http. It closes the listener.
 func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handler http.Handler, log *slog.Logger) error {
 	server := parts.WithLimits()
 	server.Handler = handler
 	server.TLSConfig = config
-	// What arrives here is mostly hosts that do not trust the certificate.
+	// Most of these lines are about hosts that do not trust the certificate.
 	server.ErrorLog = parts.ErrorLog(log, slog.LevelInfo)
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

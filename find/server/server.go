@@ -1,9 +1,9 @@
-// Package server is the other side of find: the HTTP server that tells hosts
-// which version to run, and that can serve the releases themselves.
+// Package server is the other side of find: the HTTP server that tells hosts which
+// version to run, and can serve the releases.
 //
-// The find endpoint answers from memory. What it says comes from an Answerer,
-// which must not block: a million hosts ask every ten minutes, most of them at
-// the same minute. The bytes of each different answer are built once.
+// The find endpoint answers from memory. Answers come from an Answerer, which must not
+// block: a million hosts ask every ten minutes, most of them in the same minute. The
+// bytes of each different answer are built once.
 //
 //	GET /v1/webapi/find, /webapi/find   the answer (parameters group, host, update_id)
 //	GET /v1/CHANNEL/version, critical   the same for updaters of RFD 0109, also below
@@ -11,7 +11,7 @@
 //	GET /v1/webapi/maintenance          the window of a group (parameter group) for a systemd timer
 //	GET /releases/NAME                  a tarball, or its NAME.sha256
 //	GET /packages/NAME                  a package of the updater, or SHA256SUMS, the list of them
-//	GET /scripts/install.sh             what brings the updater onto a host
+//	GET /scripts/install.sh             a script that installs the updater on a host
 //	POST /v1/agents/join                a host joins, see find.Join
 //	POST /v1/agents/heartbeat           a host reports, see find.Heartbeat
 //	GET /healthz                        200 while hosts are answered; with "blocked" in a second line if no rollout moves
@@ -34,21 +34,21 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// Answerer decides what find says to a host. group and host are what the host
-// sent and may be empty or anything at all. The answer must pass its Check.
+// Answerer decides on the answers of find. group and host come from the host, and may
+// be empty or anything at all. The answer must pass its Check.
 type Answerer interface {
 	Answer(group, host string) find.Answer
 }
 
-// QueryAnswerer is an Answerer to which all that hosts send makes a difference, and when; it
-// is asked by AnswerAt alone, at the time of its own clock.
+// QueryAnswerer is an Answerer whose answers depend on all parameters of a host, and on the
+// time. Only AnswerAt is called, with the time of its own clock.
 type QueryAnswerer interface {
 	Answerer
 	AnswerAt(rollout.Query, time.Time) find.Answer
 	Now() time.Time
 }
 
-// InstallScriptPath is where the install script is served.
+// InstallScriptPath is the address of the install script.
 const InstallScriptPath = "/scripts/install.sh"
 
 // Options are the parts of a server.
@@ -56,20 +56,20 @@ type Options struct {
 	Answers  Answerer
 	Releases *files.Releases // nil: no releases are served
 	Packages *files.Packages // nil: no packages are served
-	// InstallScript is served as it is; nil: none.
+	// InstallScript is the script to serve; may be nil.
 	InstallScript []byte
-	// Channels answers updaters of RFD 0109; nil: they are not answered.
+	// Channels answers updaters of RFD 0109; may be nil.
 	Channels *channels.Channels
-	// ReleaseTemplate is offered to hosts in each answer, see find.Answer; empty: none is. It must pass
-	// the Check of an answer.
+	// ReleaseTemplate is in each answer, see find.Answer; it may be empty. It must pass the Check of
+	// an answer.
 	ReleaseTemplate string
-	// Fleet takes the reports of hosts; nil: they are not taken.
+	// Fleet takes the reports of hosts; may be nil.
 	Fleet *inventory.Fleet
-	// Asked counts who asks; nil: nobody does.
+	// Asked counts requests; may be nil.
 	Asked *inventory.Asked
-	// Blocked says what keeps the server from moving the rollout; nil: nothing does.
+	// Blocked says what keeps the server from moving the rollout; may be nil.
 	Blocked func() []string
-	// AccessLog has a line in the log for each request, or for a sample of them if there are many.
+	// AccessLog logs each request, or a sample of them if there are many.
 	AccessLog bool
 	Log       *slog.Logger
 }
@@ -93,13 +93,13 @@ func New(opts Options) http.Handler {
 	health := func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok\n")
 		if opts.Blocked != nil && len(opts.Blocked()) > 0 {
-			io.WriteString(w, "blocked\n") // why is for those who run the server: "status" and /readyz say it
+			io.WriteString(w, "blocked\n") // the reason is for the server's operators: "status" and /readyz show it
 		}
 	}
 	mux.HandleFunc("GET /healthz", health)
 	mux.HandleFunc("OPTIONS /healthz", health)
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodOptions { // HAProxy's check, unless it is told otherwise
+		if r.Method != http.MethodOptions { // HAProxy's check, unless configured otherwise
 			http.NotFound(w, r)
 			return
 		}
@@ -126,7 +126,7 @@ func New(opts Options) http.Handler {
 		h.reports = inventory.NewReports(opts.Fleet, opts.Log)
 	}
 	all := h.first(parts.LimitBody(mux))
-	// Who debugs a server wants to see each request.
+	// To debug a server, people want to see each request.
 	if opts.AccessLog && !opts.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return parts.SampleAccess(all, opts.Log)
 	}
@@ -167,7 +167,7 @@ func (h *handler) first(next http.Handler) http.Handler {
 
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	query := parseQuery(r.URL.RawQuery)
-	now := h.now() // once: to ask for the time takes longer than to find the answer
+	now := h.now() // once: getting the time takes longer than finding the answer
 	answer := h.answer(query, now)
 	if h.asked != nil {
 		h.asked.Count(query, answer.Version, now)
@@ -185,8 +185,8 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-// parseQuery takes the first value of each name; one that is not well escaped is
-// as if it were not there. url.ParseQuery would build a map of everything sent.
+// parseQuery takes the first value of each name, and an empty text for a malformed one.
+// url.ParseQuery would build a map of everything sent.
 func parseQuery(query string) (q rollout.Query) {
 	var seen [3]bool
 	for query != "" {
@@ -213,7 +213,7 @@ func take(into *string, seen *bool, value string) {
 		return
 	}
 	*seen = true
-	if strings.IndexByte(value, '%') >= 0 || strings.IndexByte(value, '+') >= 0 { // far sooner than ContainsAny
+	if strings.IndexByte(value, '%') >= 0 || strings.IndexByte(value, '+') >= 0 { // far faster than ContainsAny
 		value, _ = url.QueryUnescape(value)
 	}
 	*into = value

@@ -18,12 +18,12 @@ import (
 const (
 	accessPrefix = "access/"
 	accessMark   = "teleport-find-access-"
-	// accessAge is how old what is known of the tokens may be: a revocation at another server
-	// holds after it.
+	// accessAge is the longest time for which tokens are cached: a revocation at another
+	// server holds after it.
 	accessAge = time.Second
 )
 
-// accessToken is a token as it is kept.
+// accessToken is a token in the store.
 type accessToken struct {
 	parts.IssuedToken
 	Role adminapi.Role `json:"role"`
@@ -32,7 +32,7 @@ type accessToken struct {
 	revision store.Revision
 }
 
-// Access is who may use the admin API over TCP: the access tokens in the store.
+// Access checks access tokens in the store. They allow use of the admin API over TCP.
 type Access struct {
 	store store.Store
 	clock func() time.Time
@@ -61,10 +61,10 @@ func (a *Access) load(ctx context.Context) ([]accessToken, error) {
 	return tokens, nil
 }
 
-// ErrAccess is the error of a request without a token that holds.
+// ErrAccess is the error of a request without a valid token.
 var ErrAccess = errors.New("there is no such access token: it was never made, was revoked, or has expired")
 
-// Holder returns whose token that is and what it is for, or ErrAccess.
+// Holder returns the name and the role of a token, or ErrAccess.
 func (a *Access) Holder(ctx context.Context, secret string) (name string, role adminapi.Role, err error) {
 	if !looksIssued(secret) {
 		return "", "", ErrAccess
@@ -72,16 +72,17 @@ func (a *Access) Holder(ctx context.Context, secret string) (name string, role a
 	return a.HolderOf(ctx, parts.HashOfToken(secret))
 }
 
-// looksIssued spares those who look for the hash of anything else.
+// looksIssued tells tokens from other texts, so that no other text is hashed.
 func looksIssued(secret string) bool {
 	return strings.HasPrefix(secret, accessMark) && len(secret) < 200
 }
 
-// HolderOf is Holder of the hash of a token, by parts.HashOfToken: whoever has shown the token once need not keep it.
+// HolderOf is Holder for the hash of a token, by parts.HashOfToken: a caller that checked the token once need not
+// keep it.
 func (a *Access) HolderOf(ctx context.Context, hash string) (name string, role adminapi.Role, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// However many ask, the store is read once a second.
+	// The store is read once a second at most, however many ask.
 	if time.Since(a.read) > accessAge {
 		tokens, err := a.load(ctx)
 		if err != nil {
@@ -90,7 +91,7 @@ func (a *Access) HolderOf(ctx context.Context, hash string) (name string, role a
 		a.tokens, a.read = tokens, time.Now()
 	}
 	now := a.clock()
-	for _, t := range a.tokens { // all of them, whichever it is
+	for _, t := range a.tokens { // all of them, so that the time does not depend on the token
 		if t.Holds(hash, now) {
 			name, role = t.name, t.Role
 		}
@@ -115,7 +116,7 @@ func (t accessToken) shown() adminapi.AccessToken {
 	return adminapi.AccessToken{Name: t.name, Role: t.Role, Expires: t.Expires, Created: t.Created, By: t.By}
 }
 
-// Add makes a token, which is in the answer and nowhere else; in a dry run it is not made. What cannot be is
+// Add makes a token, which is only in the answer; a dry run makes none. A request that cannot be granted is
 // a *RefusedError.
 func (a *Access) Add(ctx context.Context, r adminapi.AccessRequest, audit store.Audit, dryRun bool) (made adminapi.AccessToken, err error) {
 	tokens, err := a.load(ctx)
@@ -147,7 +148,8 @@ func (a *Access) Add(ctx context.Context, r adminapi.AccessRequest, audit store.
 	return made, a.commit(ctx, audit, store.Write{Key: accessPrefix + r.Name, Value: value})
 }
 
-// Revoke has a token hold no more; in a dry run it goes on holding. store.ErrNotFound where there is none.
+// Revoke ends the validity of a token, except in a dry run. If there is no such token, the error is
+// store.ErrNotFound.
 func (a *Access) Revoke(ctx context.Context, name string, audit store.Audit, dryRun bool) error {
 	tokens, err := a.load(ctx)
 	if err != nil {
@@ -168,6 +170,6 @@ func (a *Access) commit(ctx context.Context, audit store.Audit, w store.Write) e
 	_, err := a.store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{w}})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.read = time.Time{} // at this server it holds at once
+	a.read = time.Time{} // this server applies it at once
 	return err
 }

@@ -23,37 +23,37 @@ import (
 
 // Options are the parts of the admin API.
 type Options struct {
-	// Stored is what can be read and changed.
+	// Stored gives access to the resources.
 	Stored *answers.Stored
 	// Store has the history.
 	Store store.Store
 	// Engine steps the rollout, also right after a change.
 	Engine *driver.Engine
-	// Fleet is the hosts that report; nil: none do.
+	// Fleet is the hosts that report; may be nil.
 	Fleet *inventory.Fleet
-	// Asked counts who asks; nil: nobody does.
+	// Asked counts requests to find; may be nil.
 	Asked *inventory.Asked
-	// Channels is what is listed of them; nil: there are none.
+	// Channels is for the list of channels; may be nil.
 	Channels *channels.Channels
-	// Access has the tokens of those who come over TCP; nil: there are none.
+	// Access has the tokens for access over TCP; may be nil.
 	Access *Access
-	// Hooks are the webhooks; nil: there are none.
+	// Hooks are the webhooks; may be nil.
 	Hooks Hooks
-	// Certificate returns when the certificate for hosts ends, the zero time for none; nil: there is none.
+	// Certificate returns when the certificate for hosts ends, or the zero time; may be nil.
 	Certificate func() time.Time
-	// Frozen, when not empty, is why nothing can be: the answers come from
-	// somewhere else. Stored is not looked at then.
+	// Frozen says why resources cannot be used: the answers come from somewhere else.
+	// If it is set, Stored is not used.
 	Frozen string
 	Log    *slog.Logger
 }
 
-// Hooks are the webhooks that are told what happens.
+// Hooks are the webhooks that get events.
 type Hooks interface {
 	List() []adminapi.Hook
-	// Test tells one of them that somebody tries it. It is a store.ErrNotFound if there is none of the name, and a
-	// *parts.RefusedError if it was not told.
+	// Test posts a test event to a webhook. The error is store.ErrNotFound if there is no webhook of the name,
+	// and a *parts.RefusedError if the receiver did not take the event.
 	Test(ctx context.Context, name string) error
-	// Trouble says which of them are not told what they should be.
+	// Trouble lists the webhooks that miss events, and why.
 	Trouble() []string
 }
 
@@ -91,7 +91,7 @@ func fail(w http.ResponseWriter, kind string, err error) {
 
 func dryRun(r *http.Request) bool { return r.URL.Query().Get("dry_run") == "true" }
 
-// decode reads what a request asks for, or answers what is wrong with it.
+// decode reads the body of a request. If it is malformed, decode answers with the error.
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxResource))
 	if err == nil {
@@ -103,7 +103,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 	return err == nil
 }
 
-// revoke revokes the token that a request names, or answers why it cannot.
+// revoke revokes the token that a request names, or answers with the error.
 func (a *api) revoke(w http.ResponseWriter, r *http.Request, what string, revoke func(ctx context.Context, name string, audit store.Audit,
 	dryRun bool) error) bool {
 	name := r.PathValue("name")
@@ -122,12 +122,12 @@ func (a *api) revoke(w http.ResponseWriter, r *http.Request, what string, revoke
 	return true
 }
 
-// audit says who makes a request, and why.
+// audit returns who makes a request, and why.
 func (a *api) audit(r *http.Request) store.Audit {
 	return store.Audit{Time: a.Stored.Now(), Who: peer(r.Context()), Why: r.URL.Query().Get("reason")}
 }
 
-// number reads a parameter; what is above a limit is the limit.
+// number reads a parameter, and lowers it to a limit.
 func number(w http.ResponseWriter, r *http.Request, name string, usual, limit int) (int, bool) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -141,7 +141,7 @@ func number(w http.ResponseWriter, r *http.Request, name string, usual, limit in
 	return min(n, limit), true
 }
 
-// steered reports whether the answers come from the store, and says so where not.
+// steered reports whether the answers come from the store. If not, it answers with an error.
 func (a *api) steered(w http.ResponseWriter) bool {
 	switch {
 	case a.Frozen != "":

@@ -14,7 +14,7 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// bearer is who makes a request over TCP.
+// bearer is the holder of the access token in a request over TCP.
 type bearer struct {
 	name string
 	role adminapi.Role
@@ -22,8 +22,8 @@ type bearer struct {
 
 type bearerKey struct{}
 
-// roleOf is what the one who makes a request may do. Without a token it came over the socket, which only
-// the right people can open.
+// roleOf returns the role for a request. A request without a token came over the socket, which only the
+// right people can open.
 func roleOf(ctx context.Context) adminapi.Role {
 	if b, ok := ctx.Value(bearerKey{}).(bearer); ok {
 		return b.role
@@ -31,15 +31,15 @@ func roleOf(ctx context.Context) adminapi.Role {
 	return adminapi.Local
 }
 
-// As returns a context for requests to the admin API of the holder of an access token, who has shown it elsewhere: at the
-// page. They may do what the role may, and are in the history as the token's.
+// As returns a context for requests to the admin API by the holder of an access token that was checked elsewhere: at the
+// page. The role limits them, and the history names the token.
 func As(ctx context.Context, token string, role adminapi.Role) context.Context {
 	return context.WithValue(ctx, bearerKey{}, bearer{name: token, role: role})
 }
 
-// RequireAccess lets requests through that have the access token of somebody as
-// their bearer token; who that is decides what they may do. It stands before the admin API on
-// every way to it but the socket.
+// RequireAccess lets a request through if its bearer token is a valid access token. The
+// token's role limits the request. RequireAccess stands before the admin API on every way to
+// it but the socket.
 func RequireAccess(access *Access, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -60,7 +60,7 @@ func RequireAccess(access *Access, next http.Handler) http.Handler {
 	})
 }
 
-// needs reports whether who makes a request has a right, and answers that they have not.
+// needs reports whether the sender of a request has a right. If not, it answers with an error.
 func needs(w http.ResponseWriter, r *http.Request, right adminapi.Right) bool {
 	has := roleOf(r.Context())
 	if has.May(right) {
@@ -74,8 +74,7 @@ func needs(w http.ResponseWriter, r *http.Request, right adminapi.Right) bool {
 	return false
 }
 
-// neededFor is the right that a request takes. What is in the resources that are written decides further: see
-// resourceRights.
+// neededFor returns the right for a request. For writes of resources, see also resourceRights.
 func neededFor(r *http.Request) adminapi.Right {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
 	switch {
@@ -97,7 +96,7 @@ func neededFor(r *http.Request) adminapi.Right {
 	return adminapi.Admit
 }
 
-// resourceRights are the rights that writing resources takes, each once.
+// resourceRights returns the rights to write these resources, each once.
 func (a *api) resourceRights(ctx context.Context, list []rollout.Resource) (needed []adminapi.Right) {
 	for _, one := range list {
 		right := adminapi.WriteConfig
@@ -116,9 +115,9 @@ func (a *api) resourceRights(ctx context.Context, list []rollout.Resource) (need
 	return needed
 }
 
-// isBrake reports whether a configuration is the one in the store but for its mode,
-// which is suspended now and was not disabled. It must name the revision of the one in
-// the store, so that it cannot replace a later one.
+// isBrake reports whether a configuration differs from the store's only by the mode
+// suspended, and the store's mode is not disabled. It must name the revision of the
+// store's configuration, so that it cannot replace a later one.
 func (a *api) isBrake(ctx context.Context, wanted *rollout.Config) bool {
 	r, err := a.Stored.Get(ctx, rollout.KindConfig, rollout.NameConfig)
 	there, is := r.(*rollout.Config)

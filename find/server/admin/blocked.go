@@ -10,8 +10,8 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// Blocked says what keeps this server from moving the rollout, the gravest first: nothing that hosts say or people want gets
-// further before it is over. Empty if nothing does.
+// Blocked lists what keeps this server from moving the rollout, the gravest first. Until that is over, no report of a host
+// and no wish of people gets further. It is empty if the rollout can move.
 func (o *Options) Blocked() (blocked []string) {
 	if o.Stored == nil {
 		return nil
@@ -23,7 +23,7 @@ func (o *Options) Blocked() (blocked []string) {
 			age.Round(time.Second), away))
 	}
 	if o.Engine != nil {
-		// A store that is away is said once.
+		// If the store is away, one line says so.
 		if engine := o.Engine.Status(); engine.Err != nil && away == nil {
 			blocked = append(blocked, fmt.Sprintf("the rollout cannot be moved%s: %v", since(engine.LastTick, o.Stored.Now()), engine.Err))
 		}
@@ -43,7 +43,7 @@ func since(last, now time.Time) string {
 	return fmt.Sprintf(" since %s ago", now.Sub(last).Round(time.Second))
 }
 
-// brake stops updates as people want it, on this server at least.
+// brake stops updates, on this server at least.
 func (a *api) brake(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return

@@ -50,7 +50,7 @@ func (a *api) counts(w http.ResponseWriter, r *http.Request) {
 	})
 	for i, g := range n.Groups {
 		if status := &current.Status.Groups[i]; status.State != rollout.Canarying && status.State != rollout.Active {
-			g.Failed, g.TimedOut = status.FailedCount, status.TimedOutCount // those of its last trial, as in the rollout
+			g.Failed, g.TimedOut = status.FailedCount, status.TimedOutCount // of its last trial, as in the rollout
 		}
 		one := adminapi.GroupCount{
 			Group: current.Status.Groups[i].Name, Present: g.Present, UpToDate: g.UpToDate, Failed: g.Failed, TimedOut: g.TimedOut,

@@ -24,7 +24,7 @@ func (a *api) hooks(w http.ResponseWriter, _ *http.Request) {
 	parts.Reply(w, http.StatusOK, list)
 }
 
-// testHook tells a webhook that somebody tries it. It changes nothing, and so leaves no record.
+// testHook posts a test event to a webhook. It changes nothing, and so leaves no record.
 func (a *api) testHook(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return

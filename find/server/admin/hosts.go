@@ -67,7 +67,7 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 	parts.Reply(w, http.StatusOK, answer)
 }
 
-// pageOfHosts answers without a total, for which each host would have to be looked at whole.
+// pageOfHosts answers without a total, which would take a look at every host.
 func (a *api) pageOfHosts(w http.ResponseWriter, query url.Values, after rollout.HostID, limit int) {
 	now, goal := a.Stored.Now(), a.goals()
 	state := adminapi.HostState(query.Get("state"))
@@ -94,14 +94,14 @@ func (a *api) pageOfHosts(w http.ResponseWriter, query url.Values, after rollout
 	parts.Reply(w, http.StatusOK, answer)
 }
 
-// filters are the parameters that a host has to match, as it says of itself.
+// filters are the parameters that select hosts by their own reports.
 var filters = map[string]func(*fleet.Entry) string{
 	"group":    func(e *fleet.Entry) string { return e.Group },
 	"version":  func(e *fleet.Entry) string { return string(e.Version) },
 	"hostname": func(e *fleet.Entry) string { return e.Hostname },
 }
 
-// matches compares a host with parameters that are given.
+// matches reports whether a host matches all parameters.
 func matches(wanted map[string]string, e *fleet.Entry) bool {
 	for name, value := range wanted {
 		if filters[name](e) != value {
@@ -111,7 +111,7 @@ func matches(wanted map[string]string, e *fleet.Entry) bool {
 	return true
 }
 
-// goals has the version that the hosts of each group are being brought to.
+// goals returns a function for the version that the hosts of a group shall reach.
 func (a *api) goals() func(group string) rollout.Semver {
 	r := a.Stored.Resources()
 	return rollout.Goals(r.Version, r.Rollout)
@@ -150,7 +150,7 @@ func adminHost(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.Host
 	return h
 }
 
-// stateOf says in a word how a host does on its way to a version.
+// stateOf returns the state of a host on its way to a version.
 func stateOf(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.HostState {
 	switch {
 	case e.Secret == [16]byte{}:

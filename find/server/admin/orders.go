@@ -35,8 +35,8 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 			Message: s.Message})
 	}
 	if !dryRun(r) {
-		// What follows at once from the order is in the outlook, as that the next group starts. Should the tick fail,
-		// the next one comes within seconds, and status says why.
+		// The outlook includes the order's first effects, such as the start of the next group. If the tick
+		// fails, the next one comes within seconds, and status says why.
 		if _, err := a.Engine.Tick(r.Context()); err != nil {
 			a.Log.Debug("no tick after an order", "error", err)
 		}

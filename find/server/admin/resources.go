@@ -73,8 +73,8 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 			Waits: g.Waits})
 	}
 	if a.Engine != nil && !options.DryRun {
-		// Who looks next sees the rollout that this begins. Should it fail, Run
-		// says so and tries again.
+		// The next look shows the rollout that this begins. If the tick fails, Run logs
+		// that and tries again.
 		a.Engine.Tick(r.Context())
 	}
 	for _, one := range applied.Resources {
@@ -93,7 +93,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 	parts.Reply(w, http.StatusOK, result)
 }
 
-// all answers with every resource that there is.
+// all answers with all resources.
 func (a *api) all(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return

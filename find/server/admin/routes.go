@@ -1,6 +1,5 @@
-// Package admin is the admin API of the find server: its addresses, who may use which of them, and what each
-// does with the other rooms. Whoever reaches it over its socket may do everything; over TCP an access token says
-// what its bearer may do.
+// Package admin is the admin API of the find server: its addresses, the rights for each, and their effects in
+// the other rooms. Over the socket a caller may do everything; over TCP an access token limits the caller.
 package admin
 
 import (
@@ -11,25 +10,25 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// New returns the handler of the admin API. Whoever reaches it may do
-// everything: it belongs behind a socket that only the right people can open, or behind
-// RequireAccess.
+// New returns the handler of the admin API. It allows everything unless RequireAccess
+// stands before it, so it belongs behind a socket that only the right people can open,
+// or behind RequireAccess.
 //
 //	GET /v1/resources/KIND       the resource in JSON, with its revision
-//	GET /v1/resources/KIND/NAME  the same, of a kind of which there are several
-//	PUT /v1/resources            resources in YAML or JSON, all of which are written or
-//	                             none; an adminapi.Result comes back
+//	GET /v1/resources/KIND/NAME  the same, if the kind has several resources
+//	PUT /v1/resources            writes resources in YAML or JSON, all or none of them;
+//	                             an adminapi.Result
 //	GET /v1/resources            all of them, an adminapi.Resources
 //	DELETE /v1/resources/autoupdate_version
-//	                             no version is set any more; an adminapi.Result
+//	                             removes the version; an adminapi.Result
 //	DELETE /v1/resources/autoupdate_notify/NAME
 //	                             removes a webhook
 //	GET /v1/notify               an adminapi.Hooks
-//	POST /v1/notify/NAME/test    has this server tell a webhook that somebody tries it; 422 if it was not told
+//	POST /v1/notify/NAME/test    has this server post a test event to a webhook; 422 if it was not delivered
 //	GET /v1/status               an adminapi.Status
-//	GET /v1/overview             an adminapi.Overview; with counts=last by what the engine counted last, which takes no
-//	                             longer of a million hosts than of ten
-//	POST /v1/brake               has this server tell nobody to update, an adminapi.Brake; 503 while it could not be written
+//	GET /v1/overview             an adminapi.Overview; with counts=last by the engine's last counts, which takes no
+//	                             longer for a million hosts than for ten
+//	POST /v1/brake               stops updates by an adminapi.Brake, at least on this server; 503 if it was not written
 //	POST /v1/orders              carries out an adminapi.Order; an adminapi.OrderResult
 //	GET /v1/channels             an adminapi.Channels
 //	GET /v1/why                  an adminapi.Why; parameters host, group, update_id
@@ -40,20 +39,20 @@ import (
 //	DELETE /v1/hosts/ID          removes a host, which may join again then
 //	GET /v1/tokens               an adminapi.Tokens
 //	POST /v1/tokens              makes the token of an adminapi.TokenRequest; an adminapi.Token
-//	DELETE /v1/tokens/NAME       revokes a token: nobody joins by it any more; with hosts=true
-//	                             the hosts that have joined by it are removed, too
+//	DELETE /v1/tokens/NAME       revokes a token: nobody can join by it; with hosts=true
+//	                             its hosts are removed, too
 //	GET /v1/access               an adminapi.AccessTokens; over the socket only, as the next two
 //	POST /v1/access              makes the token of an adminapi.AccessRequest; an adminapi.AccessToken
 //	DELETE /v1/access/NAME       revokes it
 //	GET /v1/history              an adminapi.History; parameters limit and host, an ID
 //	GET /v1/asked                an adminapi.Asked
 //
-// Parameters of PUT are dry_run=true, which all changes take, and new=true for resources that must not be
-// there yet; reason, of every change, is kept in the history. Errors are 400 for what is not well formed,
-// 401 without an access token that holds, 403 for what its role may not do, 404 for what is not there,
-// 409 where the answers come from somewhere else, 412 for another revision than
-// the resource names, 422 for what this server cannot do, and 503 when the store
-// cannot be used or, of hosts and tokens, while they are being loaded.
+// All changes take the parameters dry_run=true, and reason, which is kept in the history. PUT also takes
+// new=true for resources that must not be there yet. Errors are 400 for a malformed request, 401 without a
+// valid access token, 403 for an act that the token's role does not allow, 404 for a missing item, 409 if
+// the answers come from somewhere else, 412 if the store has another revision than the resource names,
+// 422 for a request that this server cannot grant, and 503 if the store cannot be used or, for hosts and
+// tokens, while they are being loaded.
 func New(opts Options) http.Handler {
 	a := &api{opts}
 	mux := http.NewServeMux()
@@ -97,7 +96,7 @@ func (a *api) fleetRoutes(mux *http.ServeMux) {
 			case a.Fleet == nil:
 				parts.Reply(w, http.StatusConflict, adminapi.Error{Error: "this server takes no reports of hosts"})
 			case !a.Fleet.AwaitLoaded(r.Context()):
-				// A host that is not loaded yet would be one that never joined.
+				// A host that is not loaded yet would look like one that never joined.
 				w.Header().Set("Retry-After", "1")
 				parts.Reply(w, http.StatusServiceUnavailable, adminapi.Error{
 					Error: "the server has just started and is loading the hosts that it knows: ask again in some seconds"})

@@ -19,9 +19,9 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// Listen listens on a unix socket that root and the user of this process
-// can open. A socket that a server has left behind is replaced; one that is
-// answered is an error.
+// Listen listens on a unix socket that root and the user of this process can open. It
+// replaces a socket that a server has left behind. If a server still answers on it,
+// that is an error.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if strings.HasPrefix(path, "@") {
 		return nil, fmt.Errorf("admin socket %s: a name that begins with @ is in no folder, and everybody could open it", path)
@@ -29,8 +29,7 @@ func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, fmt.Errorf("admin socket %s: %w", path, err)
 	}
-	// The socket has its mode before it has its name: nobody can connect in
-	// between.
+	// The socket gets its mode before its name, so that nobody can connect in between.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
 		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
@@ -90,7 +89,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 
 type peerKey struct{}
 
-// withPeer notes who has opened the connection.
+// withPeer puts the peer of the connection into the context.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	conn, ok := c.(*net.UnixConn)
 	if !ok {
@@ -108,7 +107,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// peer names who makes a request, for the log.
+// peer names the sender of a request, for the log.
 func peer(ctx context.Context) string {
 	if b, ok := ctx.Value(bearerKey{}).(bearer); ok {
 		return "token " + b.name

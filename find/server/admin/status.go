@@ -58,12 +58,12 @@ func (a *api) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	scene, err := a.scene(r.Context())
 	if err != nil {
-		scene = a.Engine.LastScene(a.Stored.Resources()) // which says that it is blocked
+		scene = a.Engine.LastScene(a.Stored.Resources()) // it says that it is blocked
 	}
 	parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
 }
 
-// scene is what there is now, with the mode that hosts are answered by.
+// scene is the present scene, with the mode of the answers.
 func (a *api) scene(ctx context.Context) (rollout.Scene, error) {
 	scene, err := a.Engine.Scene(ctx)
 	scene.Config = a.Stored.WithMode(scene.Config)

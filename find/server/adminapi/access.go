@@ -4,12 +4,12 @@ import (
 	"time"
 )
 
-// AccessTokens is the access tokens.
+// AccessTokens is the list of access tokens.
 type AccessTokens struct {
 	Tokens []AccessToken `json:"tokens"`
 }
 
-// AccessToken is one of them. Token is there when it is made, and never again.
+// AccessToken is one of them. Token is only in the answer that makes it.
 type AccessToken struct {
 	Name    string    `json:"name"`
 	Role    Role      `json:"role"`

@@ -4,24 +4,24 @@ import (
 	"time"
 )
 
-// Counts is what the engine counts by now.
+// Counts is the engine's present count of hosts.
 type Counts struct {
 	// Complete says that hosts have had time to report; while it is false, no group
-	// goes on. CompleteAt is when that is over, if all goes on as it does.
+	// goes on. CompleteAt is when it will be true, as far as the server knows.
 	Complete   bool         `json:"complete"`
 	CompleteAt time.Time    `json:"complete_at,omitzero"`
 	Hosts      int          `json:"hosts"` // that have joined
 	Groups     []GroupCount `json:"groups"`
-	// Omitted counts the hosts that are in no group's count, by reason; Unmatched
-	// those whose group no schedule has, by group.
+	// Omitted counts the hosts in no group's count, by reason. Unmatched counts hosts
+	// by their group if no schedule has it.
 	Omitted   map[string]int `json:"omitted,omitempty"`
 	Unmatched map[string]int `json:"unmatched,omitempty"`
-	// Versions counts the hosts that are in no reason of Omitted by what they run, whatever their group, and whether or
-	// not there is a rollout.
+	// Versions counts the hosts that are not in Omitted by their version, whatever their group, with or without a
+	// rollout.
 	Versions map[string]int `json:"versions,omitempty"`
 }
 
-// GroupCount is what the hosts of one group say; see rollout.GroupCounts.
+// GroupCount is the count of hosts in one group; see rollout.GroupCounts.
 type GroupCount struct {
 	Group     string         `json:"group"`
 	Present   int            `json:"present"`
@@ -36,15 +36,15 @@ type GroupCount struct {
 	Problems  []Problem      `json:"problems,omitempty"`
 }
 
-// Problem is a host that something is wrong with, as an example.
+// Problem is an example of a host with a problem.
 type Problem struct {
 	ID       string `json:"id"`
 	Hostname string `json:"hostname,omitempty"`
 	Error    string `json:"error"`
 }
 
-// Asked is who asked find in the last hour. Anybody can ask, and say that it is
-// anybody: these numbers are unconfirmed, and no rollout depends on them.
+// Asked counts requests to find in the last hour. Anybody can ask, in any name: these
+// numbers are unconfirmed, and no rollout depends on them.
 type Asked struct {
 	Unconfirmed bool         `json:"unconfirmed"` // always true
 	Since       time.Time    `json:"since"`       // at most an hour ago
@@ -54,12 +54,12 @@ type Asked struct {
 	Unknown map[string]int64 `json:"unknown_groups,omitempty"`
 }
 
-// AskedGroup is who asked for one group.
+// AskedGroup counts requests for one group.
 type AskedGroup struct {
-	Group     string `json:"group"` // empty: hosts that named none
+	Group     string `json:"group"` // empty: requests that named none
 	Questions int64  `json:"questions"`
-	// Hosts is about how many different hosts there were, as far as they said host=.
+	// Hosts is about how many different hosts there were, by the parameter host.
 	Hosts int `json:"hosts"`
-	// Versions counts the answers by the version that was told.
+	// Versions counts the answers by their version.
 	Versions map[string]int64 `json:"versions,omitempty"`
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// History is who changed what, the newest first.
+// History is a list of changes and their authors, the newest first.
 type History struct {
 	Records []HistoryEntry `json:"records"`
 }
@@ -13,9 +13,9 @@ type History struct {
 type HistoryEntry struct {
 	Time time.Time `json:"time"`
 	Who  string    `json:"who"`           // such as "uid 0", or "engine"
-	What string    `json:"what"`          // the command, or the steps of the engine
-	Why  string    `json:"why,omitempty"` // the reason that was given
-	Key  string    `json:"key"`           // what was changed, such as autoupdate_version
+	What string    `json:"what"`          // the command, or the engine's steps
+	Why  string    `json:"why,omitempty"` // as given by the author
+	Key  string    `json:"key"`           // the changed item, such as autoupdate_version
 	From int64     `json:"from_revision"` // 0: it was not there
 	To   int64     `json:"to_revision"`   // 0: it was removed
 }

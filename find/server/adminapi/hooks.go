@@ -11,10 +11,10 @@ type Hooks struct {
 	Hooks []Hook `json:"webhooks"`
 }
 
-// Hook is how a webhook does, as far as the server that answers posts to it.
+// Hook is the state of a webhook at the server that answers.
 type Hook struct {
 	Name string `json:"name"`
-	// Address is the scheme and host of its URL, or the name of the file that has it.
+	// Address is the scheme and host of its URL, or the name of the URL's file.
 	Address     string               `json:"address"`
 	Kinds       []rollout.NoticeKind `json:"kinds"`
 	Waiting     int                  `json:"waiting"` // events

@@ -7,13 +7,13 @@ import (
 // Hosts is a page of the hosts that report, in the order of their ids.
 type Hosts struct {
 	Hosts []Host `json:"hosts"`
-	// Total is how many hosts the query has found, on all pages; 0 with total=false.
+	// Total is how many hosts match the query, on all pages; 0 with total=false.
 	Total int `json:"total"`
 	// Next is the parameter after of the next page; empty for none.
 	Next string `json:"next,omitempty"`
 }
 
-// Host is what is known of one host, from its own authenticated reports.
+// Host is a host's state by its own authenticated reports.
 type Host struct {
 	ID        string `json:"id"`
 	UpdaterID string `json:"updater_id,omitempty"`
@@ -24,34 +24,34 @@ type Host struct {
 	Arch      string `json:"arch,omitempty"`
 	// State is one word for people; see HostState.
 	State HostState `json:"state"`
-	// Omitted is why the host is in no count; empty for one that is.
+	// Omitted is why no count includes the host, or empty.
 	Omitted   string `json:"omitted,omitempty"`
 	Pinned    bool   `json:"pinned,omitempty"`
 	Disabled  bool   `json:"disabled,omitempty"`
 	Unhealthy bool   `json:"unhealthy,omitempty"`
 	Cloned    bool   `json:"cloned,omitempty"`
-	// BelowMinimum: the policy of the host's owner refuses the version that it runs. Unsigned:
-	// it would if it required signatures.
+	// BelowMinimum says that the policy of the host's owner refuses its version. Unsigned
+	// says that it would if it required signatures.
 	BelowMinimum bool `json:"below_minimum,omitempty"`
 	Unsigned     bool `json:"unsigned,omitempty"`
 
 	Revoked   bool      `json:"revoked,omitempty"`   // it may join again, and not report before
 	FirstSeen time.Time `json:"first_seen,omitzero"` // since the last long pause
 	LastSeen  time.Time `json:"last_seen,omitzero"`  // zero: it has joined and never reported
-	// Told is when it first said that it was told to update to a version, Begun when
-	// it said that it begins, Failed its last failure.
+	// Told is when it first said that it shall update to a version, Begun when it said
+	// that it begins, Failed its last failure.
 	Told   *Event   `json:"told,omitempty"`
 	Begun  *Event   `json:"begun,omitempty"`
 	Failed *Failure `json:"failed,omitempty"`
-	// Token is the join token that the host has joined by.
+	// Token is the join token of the host.
 	Token string `json:"token,omitempty"`
 }
 
 // HostState says in a word how a host does with regard to the rollout.
 type HostState string
 
-// The states, of which the first that holds is told. Their version is the target of the rollout or, in a group that was
-// rolled back, the one that it goes back to.
+// The states: the first that holds counts. The version in them is the rollout's target or, in a group that was rolled
+// back, the version of the rollback.
 const (
 	HostRevoked  HostState = "revoked"   // its secret was revoked
 	HostCloned   HostState = "cloned"    // several hosts report with its secret
@@ -61,8 +61,8 @@ const (
 	HostPinned   HostState = "pinned"
 	HostDisabled HostState = "disabled"
 	HostUpdating HostState = "updating" // it has begun to update to the version
-	HostTold     HostState = "told"     // it has said that it was told to update to the version, and has not begun
-	HostWaiting  HostState = "waiting"  // it has not said that it was told to update to the version
+	HostTold     HostState = "told"     // it has said that it shall update to the version, and has not begun
+	HostWaiting  HostState = "waiting"  // it has not said that it shall update to the version
 )
 
 // HostStates are all of them, in their order.

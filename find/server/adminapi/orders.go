@@ -4,12 +4,12 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// Order is what a person wants of the rollout.
+// Order is a person's order for the rollout.
 type Order struct {
 	Verb   rollout.Verb `json:"verb" yaml:"verb"`
 	Groups []string     `json:"groups,omitempty" yaml:"groups,omitempty"`
 	Force  bool         `json:"force,omitempty" yaml:"force,omitempty"`
-	// To is where a rollback goes: start, which is also what none means, previous or a version.
+	// To is the goal of a rollback: start (also if it is empty), previous or a version.
 	To     string `json:"to,omitempty" yaml:"to,omitempty"`
 	Reason string `json:"reason,omitempty" yaml:"reason,omitempty"` // kept in the history
 }
@@ -17,11 +17,11 @@ type Order struct {
 // OrderResult is what an order did, or in a dry run would do.
 type OrderResult struct {
 	Steps []Step `json:"steps"`
-	// Overview is how the rollout is after the order.
+	// Overview is the state of the rollout after the order.
 	Overview rollout.Overview `json:"overview"`
 }
 
-// Step is one change of one group, or of the whole rollout where Group is empty.
+// Step is one change of one group or, if Group is empty, of the whole rollout.
 type Step struct {
 	Group   string         `json:"group,omitempty"`
 	From    rollout.State  `json:"from,omitempty"`

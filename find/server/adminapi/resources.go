@@ -1,5 +1,5 @@
-// Package adminapi is what goes over the admin API of the find server, in JSON, and the roles of those who use
-// it. It is all that a program on the other side needs to know.
+// Package adminapi has the messages of the find server's admin API, in JSON, and the roles of its users. A
+// program on the other side needs nothing else.
 package adminapi
 
 import (
@@ -13,44 +13,44 @@ import (
 // Error.
 type Result struct {
 	Resources []Resource `json:"resources"`
-	// Answer is for hosts of no group, Groups for those of groups.
+	// Answer is for hosts of no group, Groups has the answers for hosts of groups.
 	Answer   Answer   `json:"answer"`
 	Groups   []Group  `json:"groups,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Resource is what became of one resource.
+// Resource is the result for one resource.
 type Resource struct {
 	Kind     string          `json:"kind"`
 	Change   Change          `json:"change"`
 	Resource json.RawMessage `json:"resource"`
 }
 
-// Answer is what hosts are told.
+// Answer is the answer to hosts.
 type Answer struct {
 	AgentVersion string `json:"agent_version"`
 	Edition      string `json:"edition"`
 	AutoUpdate   bool   `json:"agent_autoupdate"`
 }
 
-// Group is what the hosts of a group are told, and when their turn comes.
+// Group is the answer to the hosts of a group, and when their turn comes.
 type Group struct {
 	Group string        `json:"group"`
 	State rollout.State `json:"state"`
 	Answer
-	// Starts is when the group starts at the earliest, or has started; missing where
-	// Waits says what has to happen first.
+	// Starts is when the group starts at the earliest, or has started. It is missing if
+	// the group waits for something that Waits names.
 	Starts time.Time `json:"starts,omitzero"`
 	Waits  string    `json:"waits,omitempty"`
 }
 
-// Resources are all resources, those that people write first.
+// Resources are all resources, first the ones that people write.
 type Resources struct {
 	Resources []json.RawMessage `json:"resources"`
 }
 
-// Change says what became of a resource that was applied.
+// Change is what happened to an applied resource.
 type Change string
 
 // The changes.
@@ -60,5 +60,5 @@ const (
 	Unchanged Change = "unchanged"
 )
 
-// Removed is what becomes of a resource that is taken out of the store.
+// Removed is for a resource that is taken out of the store.
 const Removed Change = "removed"

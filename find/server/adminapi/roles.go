@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Right is one thing that a bearer of an access token may be allowed.
+// Right is one thing that an access token may allow.
 type Right string
 
-// The rights. Suspend is the brake alone: to set the mode of a configuration that
-// enables updates to suspended, and to change nothing else of it.
+// The rights. Suspend is the brake alone: it allows to set a configuration's mode to
+// suspended, unless it is disabled, and no other change.
 const (
 	Look         Right = "look"
 	Command      Right = "give orders to groups"
@@ -20,8 +20,8 @@ const (
 	GiveAccess   Right = "make and revoke access tokens"
 )
 
-// Role is a set of rights. Roles are no ladder: whoever writes the configuration need
-// not be able to write the version (Managed Updates v2 has two resources for that).
+// Role is a set of rights. Roles are no ladder: a writer of the configuration need not
+// be able to write the version (Managed Updates v2 has two resources for that).
 type Role string
 
 // The roles.
@@ -31,11 +31,11 @@ const (
 	VersionAdmin Role = "version-admin"
 	ConfigAdmin  Role = "config-admin"
 	Admin        Role = "admin"
-	// Local is whoever opens the socket: it alone makes access tokens.
+	// Local is the role over the socket: it alone makes access tokens.
 	Local Role = "local"
 )
 
-// Roles are those that an access token can have.
+// Roles are the roles for access tokens.
 var Roles = []Role{Viewer, Operator, VersionAdmin, ConfigAdmin, Admin}
 
 var rights = map[Role][]Right{

@@ -12,14 +12,15 @@ type Tokens struct {
 // Token is a join token, without the token itself.
 type Token struct {
 	Name    string    `json:"name"`
-	Groups  []string  `json:"groups,omitempty"` // that it is for; none: all
+	Groups  []string  `json:"groups,omitempty"` // allowed groups; none: all
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Created time.Time `json:"created"`          //
 	By      string    `json:"created_by"`       // such as "uid 0"
 	Hosts   int       `json:"hosts"`            // that joined by it and are known
-	// MaxHosts is how many hosts may have joined by it; 0: as many as there is room for, of a token of before.
+	// MaxHosts is how many hosts may have joined by it; 0: as many as there is room for, if an older version
+	// made the token.
 	MaxHosts int    `json:"max_hosts,omitempty"`
-	Token    string `json:"token,omitempty"` // in the answer to POST alone: it is kept nowhere
+	Token    string `json:"token,omitempty"` // only in the answer to POST: it is stored nowhere
 }
 
 // TokenRequest asks for a new join token.

@@ -19,39 +19,40 @@ import (
 // Applied is what an Apply did, or in a dry run would do.
 type Applied struct {
 	Resources []AppliedResource // in their order
-	// Answer is what hosts of no group are told from then on.
+	// Answer is the answer for hosts of no group after the change.
 	Answer   find.Answer
-	Groups   []GroupAnswer // what hosts of the groups are told, where there are any
-	Notes    []string      // what follows, in words for a person
-	Warnings []string      // what is probably not meant
-	// Scene is what there is then, without counts: those of the store are of another rollout.
+	Groups   []GroupAnswer // for hosts of the groups, if there are any
+	Notes    []string      // consequences, in words for a person
+	Warnings []string      // settings that are probably a mistake
+	// Scene is the state after the change. It has no counts: those in the store are for
+	// another rollout.
 	Scene rollout.Scene
 }
 
-// GroupAnswer is what the hosts of a group are told, and when their turn comes.
+// GroupAnswer is the answer for hosts of a group, and when their turn comes.
 type GroupAnswer struct {
 	rollout.Start
 	Answer find.Answer
 }
 
-// AppliedResource is what became of one resource.
+// AppliedResource is the result for one resource.
 type AppliedResource struct {
 	Change   adminapi.Change
 	Resource rollout.Resource
 }
 
-// ApplyOptions say more about an Apply.
+// ApplyOptions are details of an Apply.
 type ApplyOptions struct {
-	DryRun bool // do all but write
+	DryRun bool // do everything except to write
 	New    bool // the resources must not be there yet
 	Who    string
-	Why    string // the reason that was given; may be empty
+	Why    string // as given by a person; may be empty
 }
 
-// Apply puts resources into the store, all of them or none, and lets hosts know at
-// once. One that is the same already is not written. If a resource names a
-// revision and the store has another one, or if it is to be new and is not, the
-// error is a *store.ConflictError.
+// Apply puts resources into the store, all of them or none, and updates the answers at
+// once. A resource that is there already is not written. If a resource names a revision
+// and the store has another one, or if it must be new and is not, the error is a
+// *store.ConflictError.
 func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
 	named := opts.New
 	keys := map[string]bool{}
@@ -124,7 +125,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 			return Applied{}, err
 		}
 		applied.Resources = append(applied.Resources, result)
-		// What cannot be understood may be replaced.
+		// An item that cannot be understood may be replaced.
 		before, _ := parseStored(found)
 		if result.Change != adminapi.Unchanged {
 			changes.add(changed(before, r), result.Resource, store.Write{Key: rollout.Key(r), Value: value, Based: based})
@@ -142,7 +143,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	if left == nil {
 		s.letModeGo(held)
 	}
-	// It is written; should the reading fail, Watch goes on with it.
+	// It is written. If this read fails, Watch tries again.
 	s.Refresh(ctx)
 	return applied, nil
 }
@@ -163,7 +164,7 @@ func (c *changeSet) add(words string, r rollout.Resource, w store.Write) {
 	c.written = append(c.written, r)
 }
 
-// commit makes the writes, if there are any, and gives the resources their new revisions.
+// commit makes the writes, if there are any, and sets the new revisions in the resources.
 func (c *changeSet) commit(ctx context.Context, to store.Store, of store.Identity, audit store.Audit) error {
 	if len(c.writes) == 0 {
 		return nil
@@ -181,7 +182,8 @@ func (c *changeSet) commit(ctx context.Context, to store.Store, of store.Identit
 	return nil
 }
 
-// next is what will be when the list is there beside what it does not replace, and a mode is held.
+// next is the state with the listed resources in the place of old ones, and with a mode that is
+// held.
 func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[string]store.Item, held *heldMode) (*snapshot, error) {
 	var next snapshot
 	replaced := map[string]bool{}
@@ -225,8 +227,8 @@ func checkNotifies(list []rollout.Resource, there map[string]store.Item) error {
 	return nil
 }
 
-// compare returns what a resource does to what was found, which may be nothing,
-// and the bytes to write.
+// compare returns what a resource changes about the item that was found, which may be
+// missing, and the bytes to write.
 func compare(r rollout.Resource, found store.Item) (AppliedResource, []byte, error) {
 	value, err := stored(r)
 	if err != nil {
@@ -248,7 +250,7 @@ func compare(r rollout.Resource, found store.Item) (AppliedResource, []byte, err
 	return result, value, nil
 }
 
-// stored returns the bytes that the resource is kept as. Its revision is the store's.
+// stored returns the resource's bytes for the store. The revision is the store's own.
 func stored(r rollout.Resource) ([]byte, error) {
 	metadata := r.GetMetadata()
 	defer func(revision int64) { metadata.Revision = revision }(metadata.Revision)

@@ -8,18 +8,18 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// brake is what stops updates on this server while the store does not say so yet: the store could not be written. It is
-// lost with the process; until then it is in every answer, and it is written as soon as that is possible.
+// brake holds halts and a mode that stop updates on this server because the store could not be written. It is lost with
+// the process. Until then it is in every answer, and it is written as soon as that is possible.
 type brake struct {
 	mu    sync.Mutex
 	halts heldHalts
 	mode  *heldMode
-	// changes grows with each change of it.
+	// changes grows with each change of the brake.
 	changes int
-	unmade  error // why the answers are without it; nil if they are not
+	unmade  error // why the brake is not in the answers; nil if it is
 }
 
-// HoldHalts has hosts answered as if the halted groups of a rollout were so in the store, which could not be written.
+// HoldHalts halts the groups of a rollout in this server's answers. The store could not be written with these halts.
 func (s *Stored) HoldHalts(r *rollout.Rollout) {
 	if more := s.brake.hold(r); len(more) > 0 {
 		s.opts.Log.Error("groups are halted on this server only: that could not be written yet", "groups", more)
@@ -27,8 +27,8 @@ func (s *Stored) HoldHalts(r *rollout.Rollout) {
 	}
 }
 
-// KeepHalts has hosts answered by the halts of a rollout that the store has acknowledged, until it is read again: it may have
-// lost them by then.
+// KeepHalts keeps the halts of a rollout that the store has acknowledged in the answers until the store is read again: it may
+// have lost them by then.
 func (s *Stored) KeepHalts(r *rollout.Rollout) {
 	if s.brake.holdWritten(r) {
 		s.remake()
@@ -50,7 +50,7 @@ func (b *brake) holdWritten(r *rollout.Rollout) (more bool) {
 	return more
 }
 
-// hold keeps the halts of a rollout, and returns the groups of those that were not held before.
+// hold keeps the halts of a rollout, and returns the groups with a new halt.
 func (b *brake) hold(r *rollout.Rollout) (more []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *brake) hold(r *rollout.Rollout) (more []string) {
 	return more
 }
 
-// WithHalts returns a rollout with the halts that are held of it; the rollout itself if there are none.
+// WithHalts returns a rollout with its held halts; the rollout itself if there are none.
 func (s *Stored) WithHalts(r *rollout.Rollout) *rollout.Rollout {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
@@ -69,8 +69,8 @@ func (s *Stored) WithHalts(r *rollout.Rollout) *rollout.Rollout {
 
 const haltsWritten = "the halts that were in force on this server only are written"
 
-// LetHaltsGo is called when a rollout was written that was computed from another one, seen: its halts are in the store, or
-// people have lifted them. A halt that came since stays.
+// LetHaltsGo is called when a rollout was written that was computed from another one, seen. The halts in seen are then in
+// the store, or people have lifted them. A later halt stays.
 func (s *Stored) LetHaltsGo(seen *rollout.Rollout) {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Stored) LetHaltsGo(seen *rollout.Rollout) {
 	}
 }
 
-// settleHalts lets go of the halts that a rollout of the store makes needless.
+// settleHalts drops the held halts that the store's rollout makes needless.
 func (s *Stored) settleHalts(r *rollout.Rollout) {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Stored) settleHalts(r *rollout.Rollout) {
 	}
 }
 
-// put puts what is held over resources that were read.
+// put puts the brake over resources from the store.
 func (b *brake) put(n *Resources) (changes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Stored) Held() (held []string) {
 	return held
 }
 
-// remake makes the answers again, of the resources and the plans that were read last: it needs no store.
+// remake makes the answers again from the resources and plans that were read last. It needs no store.
 func (s *Stored) remake() (err error) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()

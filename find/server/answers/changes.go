@@ -8,11 +8,11 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// applied is what the words of a change come after, in the history.
+// applied begins the words of an apply in the history.
 const applied = "apply: "
 
-// changed says in a line what becomes of a resource, for the history: modes, versions and the schedule by their
-// values, and what else there is by its path. before is nil if there was none.
+// changed describes the change of a resource in a line, for the history: modes, versions and the schedule by
+// their values, and anything else by its path. before is nil if there was none.
 func changed(before, after rollout.Resource) string {
 	var words []string
 	value := func(name string, from, to any) {
@@ -40,7 +40,7 @@ func changed(before, after rollout.Resource) string {
 		if !ok {
 			old = new(rollout.Notify)
 		}
-		// Of a URL the path may be secret, against all advice.
+		// The path of a URL may be secret, against all advice.
 		value("webhook "+after.Metadata.Name+" for", joined(old.Spec.Kinds), joined(after.Spec.Kinds))
 		if old.Spec.URL != after.Spec.URL || old.Spec.URLFile != after.Spec.URLFile {
 			words = append(words, "webhook "+after.Metadata.Name+" has another address")
@@ -58,7 +58,8 @@ func changed(before, after rollout.Resource) string {
 	return strings.Join(words, ", ")
 }
 
-// saysMode reports whether a record of the history, of an apply, names another mode, as changed does.
+// saysMode reports whether a record of the history is an apply that changed the mode, in the words of
+// changed.
 func saysMode(what string) bool {
 	words, is := strings.CutPrefix(what, applied)
 	return is && slices.ContainsFunc(strings.FieldsFunc(words, func(r rune) bool { return r == ',' || r == ';' }), func(word string) bool {

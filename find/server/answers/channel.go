@@ -28,8 +28,8 @@ func (s *Stored) Window(group string) (rollout.Window, bool) {
 	return rollout.Window{}, false
 }
 
-// Channel implements GroupSource: what hosts are not to update to is no version for an
-// updater that asks nothing else.
+// Channel implements GroupSource. It returns no version unless hosts shall update to
+// it: such an updater asks nothing else.
 func (s *Static) Channel(group string) (string, bool) {
 	if a := s.Answer(group, ""); a.AutoUpdate {
 		return a.Version, false

@@ -10,34 +10,35 @@ import (
 )
 
 const (
-	// EngineName is who makes the engine's changes, in the history.
+	// EngineName names the engine in the history.
 	EngineName = "engine"
-	// storeName is who makes changes that a store has lost, and failovers.
+	// storeName is in the history for failovers, and for lost changes that are made
+	// again.
 	storeName = "store"
 )
 
 // maxDecisions is how many records of the history are searched.
 const maxDecisions = 1000
 
-// decisions are the records of a store's history, the newest first. They say what of earlier revisions a failover has left,
-// and what people have decided that a server has not read. What they do not say has not been decided: to stop too much is
-// what people can undo.
+// decisions are the records of a store's history, the newest first. They show which earlier revisions a failover has kept,
+// and which decisions of people a server has not read. A decision without a record counts as not made: people can undo a
+// stop.
 type decisions []store.HistoryEntry
 
 func decisionsIn(ctx context.Context, s store.Store) (decisions, error) {
 	return s.History(ctx, maxDecisions)
 }
 
-// asOf is what a decision is later than.
+// asOf is a point that only later decisions count after.
 type asOf struct {
-	read store.Revision // the last one that a server has read of the store
+	read store.Revision // the last revision that a server has read
 	from time.Time      // later, or at this time; zero is any time
 }
 
 func (a asOf) precedes(e store.HistoryEntry) bool { return e.To > a.read && !e.Time.Before(a.from) }
 
-// kept reports whether a store has what was written at a revision of an earlier epoch: the failover that ended the epoch
-// says so.
+// kept reports whether a store still has the write of a revision from an earlier epoch, by the record of the failover
+// that ended the epoch.
 func (d decisions) kept(written store.Revision) bool {
 	return slices.ContainsFunc(d, func(e store.HistoryEntry) bool {
 		return e.Key == store.FailoverKey && epochOf(e.From) == epochOf(written) && written <= e.From
@@ -53,7 +54,7 @@ func (d decisions) setMode(since asOf, kinds ...string) bool {
 	})
 }
 
-// ordered reports whether people have ordered something of a group of the rollout.
+// ordered reports whether people have given an order for a group of the rollout.
 func (d decisions) ordered(since asOf, group string) bool {
 	return slices.ContainsFunc(d, func(e store.HistoryEntry) bool {
 		return e.Key == rollout.KindRollout && since.precedes(e) && isOfPeople(e) && rollout.IsOrderOf(e.What, group)

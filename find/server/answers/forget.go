@@ -12,9 +12,9 @@ import (
 	"teleport-update/find/store"
 )
 
-// ForgetVersion removes the version and its rollout: hosts are told the newest
-// release that there was when the server started, as with a new store. Where no
-// version is set it is a store.ErrNotFound.
+// ForgetVersion removes the version and its rollout. The answer is then the newest
+// release that there was when the server started, as with a new store. If no version is
+// set, the error is store.ErrNotFound.
 func (s *Stored) ForgetVersion(ctx context.Context, opts ApplyOptions) (Applied, error) {
 	for attempt := 1; ; attempt++ {
 		applied, err := s.forgetOnce(ctx, opts)
@@ -63,11 +63,12 @@ func (s *Stored) forgetOnce(ctx context.Context, opts ApplyOptions) (Applied, er
 	if _, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit}); err != nil {
 		return Applied{}, err
 	}
-	s.Refresh(ctx) // should it fail, Watch goes on with it
+	s.Refresh(ctx) // if it fails, Watch tries again
 	return applied, nil
 }
 
-// ForgetNotify removes a webhook. If there is none of the name it is a store.ErrNotFound.
+// ForgetNotify removes a webhook. If there is no webhook of the name, the error is
+// store.ErrNotFound.
 func (s *Stored) ForgetNotify(ctx context.Context, name string, opts ApplyOptions) error {
 	key := rollout.NotifyKey(name)
 	item, err := s.opts.Store.Get(ctx, key)

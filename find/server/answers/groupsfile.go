@@ -17,12 +17,11 @@ import (
 	"teleport-update/internal/version"
 )
 
-// defaultGroup is the entry of a groups file for every host whose group has
-// none of its own.
+// defaultGroup is the entry of a groups file for all hosts whose group has no entry.
 const defaultGroup = "default"
 
-// override is what a groups file says about one group; what is nil stays as it
-// is elsewhere.
+// override is the entry of one group in a groups file. A nil field does not change the
+// answer.
 type override struct {
 	version    *string
 	edition    *version.Edition
@@ -60,10 +59,9 @@ func ParseJitter(s string) (time.Duration, error) {
 	return jitter, nil
 }
 
-// parseGroups reads a groups file: a mapping from group names to mappings with
-// any of agent_version, edition, autoupdate and jitter. Whatever else is in it
-// is an error that says where, as a misspelt word must not send a group to a
-// version that nobody meant for it.
+// parseGroups reads a groups file: a mapping from group names to mappings with any of
+// agent_version, edition, autoupdate and jitter. Any other content is an error with its
+// place: a misspelt word must not send a group to a version that nobody meant for it.
 func parseGroups(data []byte) (map[string]override, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document, more yaml.Node
@@ -113,7 +111,7 @@ func parseGroup(node *yaml.Node) (override, error) {
 		switch name {
 		case "agent_version":
 			parsed := ""
-			if value.Value != "" { // "" is said by those who want hosts to do nothing
+			if value.Value != "" { // people write "" if hosts shall do nothing
 				parsed, err = version.Parse(value.Value)
 			}
 			o.version = &parsed

@@ -16,10 +16,10 @@ type heldHalts struct {
 	of     map[string]heldHalt // by group
 }
 
-// heldHalt is the halt of a group, and the trial that it is of.
+// heldHalt is the halt of a group in one trial.
 type heldHalt struct {
 	rollout.Halted
-	begun, retried time.Time // StartTime and RetryTime of the group; zero of one that has not started
+	begun, retried time.Time // StartTime and RetryTime of the group; zero if it has not started
 	written        bool      // the store has acknowledged it, and has not been read since
 }
 
@@ -27,8 +27,8 @@ func heldHaltOf(g *rollout.GroupStatus) heldHalt {
 	return heldHalt{Halted: *g.Halted, begun: g.StartTime, retried: g.RetryTime}
 }
 
-// isOver reports whether the group of the store has left the trial that was halted, or people have moved it since: the halt
-// would stop what it knows nothing of. Canaries that went on by themselves have left nothing.
+// isOver reports whether the group in the store has left the halted trial, or people have moved it since the halt: the halt
+// must not stop another trial. A group whose canaries went on by themselves has not left its trial.
 func (h heldHalt) isOver(g *rollout.GroupStatus) bool {
 	switch {
 	case g.State == rollout.Done || g.State == rollout.RolledBack:
@@ -43,19 +43,18 @@ func (h heldHalt) isOver(g *rollout.GroupStatus) bool {
 
 func isByHand(r rollout.Reason) bool { return strings.HasPrefix(string(r), "manual_") }
 
-// groups are the names of the groups of which nobody knows that the halt is written, sorted.
+// groups returns the sorted names of the groups whose halts nobody knows to be written.
 func (h *heldHalts) groups() []string {
 	names := slices.Sorted(maps.Keys(h.of))
 	return slices.DeleteFunc(names, func(name string) bool { return h.of[name].written })
 }
 
-// isOf reports whether the halts are of a rollout, which may be nil.
+// isOf reports whether the halts belong to a rollout, which may be nil.
 func (h *heldHalts) isOf(r *rollout.Rollout) bool {
 	return r != nil && h.target == r.Spec.TargetVersion && h.begun.Equal(r.Status.StartTime)
 }
 
-// hold keeps the halts of a rollout, and no others than of this rollout. It returns the groups of those that were not held
-// before.
+// hold keeps the halts of a rollout, and drops the halts of any other. It returns the groups with a new halt.
 func (h *heldHalts) hold(r *rollout.Rollout) (more []string) {
 	if !h.isOf(r) {
 		*h = heldHalts{target: r.Spec.TargetVersion, begun: r.Status.StartTime}
@@ -75,7 +74,7 @@ func (h *heldHalts) hold(r *rollout.Rollout) (more []string) {
 	return more
 }
 
-// over returns a rollout, which may be nil, with the halts that are held of it; the rollout itself if there are none.
+// over returns a rollout, which may be nil, with its held halts; the rollout itself if there are none.
 func (h *heldHalts) over(r *rollout.Rollout) *rollout.Rollout {
 	if !h.isOf(r) {
 		return r
@@ -96,7 +95,7 @@ func (h *heldHalts) over(r *rollout.Rollout) *rollout.Rollout {
 	return next
 }
 
-// letGo lets go of the halts that were laid over a rollout, and reports whether there were any.
+// letGo drops the halts that were laid over a rollout, and reports whether there were any.
 func (h *heldHalts) letGo(seen *rollout.Rollout) bool {
 	before := len(h.of)
 	if !h.isOf(seen) {
@@ -111,8 +110,8 @@ func (h *heldHalts) letGo(seen *rollout.Rollout) bool {
 	return len(h.of) < before
 }
 
-// settle lets go of the halts that need not be held any more: they are in the rollout of the store, whoever wrote them, or
-// what they stopped is over. They would come back when a person lets the group go on.
+// settle drops halts that need not be held any longer: they are in the store's rollout, whoever wrote them, or the halted
+// trial is over. Otherwise they would come back when a person lets the group go on.
 func (h *heldHalts) settle(r *rollout.Rollout) (written, over []string) {
 	if r != nil && !h.isOf(r) {
 		over = h.groups()
@@ -126,7 +125,7 @@ func (h *heldHalts) settle(r *rollout.Rollout) (written, over []string) {
 		case !is:
 			continue
 		case held.written && (g.Halted != nil || held.isOver(g)):
-			// which was to be expected
+			// as expected
 		case g.Halted != nil:
 			written = append(written, g.Name)
 		case held.isOver(g):

@@ -12,19 +12,20 @@ import (
 	"teleport-update/find/store"
 )
 
-// heldMode is a mode that people want.
+// heldMode is a mode that people want and the store does not have yet.
 type heldMode struct {
 	mode      rollout.Mode
 	who, why  string
 	unwritten error // why it is not written
-	since     *asOf // what people change later counts; nil if nobody can have changed it yet
+	since     *asOf // later changes by people count; nil if nobody can have made one yet
 }
 
-// clocksApart is what the clocks of two servers that decide may differ by.
+// clocksApart is the accepted difference between the clocks of two servers with
+// decisions.
 const clocksApart = 10 * time.Second
 
-// HoldMode has this server tell nobody to update, as people want it, though the store cannot be written: why. The mode is
-// written as soon as that is possible, if people have not set another one since, by whichever server.
+// HoldMode stops updates in this server's answers, as people want it, even if the store cannot be written. The mode is
+// written as soon as that is possible, unless people have set another mode since, at any server.
 func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Audit) error {
 	if mode != rollout.Suspended && mode != rollout.Disabled {
 		return parts.Refuse(fmt.Errorf("%s is no mode that stops updates", mode))
@@ -53,7 +54,7 @@ func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Au
 	return fmt.Errorf("the mode %s is in force on this server only, not yet written: %w", mode, held.unwritten)
 }
 
-// writeMode writes the mode that is held, and reports whether none is held any more.
+// writeMode writes the held mode, and reports whether no mode is held any longer.
 func (s *Stored) writeMode(ctx context.Context) (written bool) {
 	s.brake.mu.Lock()
 	held := s.brake.mode
@@ -83,7 +84,7 @@ func (s *Stored) writeMode(ctx context.Context) (written bool) {
 	return true
 }
 
-// writeHeld writes a mode, unless people have decided since that another one holds.
+// writeHeld writes a mode, unless people have set another one since.
 func (s *Stored) writeHeld(ctx context.Context, held *heldMode, since *asOf) (decided bool, err error) {
 	now, err := ReadResources(ctx, s.opts.Store)
 	if err != nil {
@@ -122,16 +123,16 @@ func stricter(a, b rollout.Mode) rollout.Mode {
 	return a
 }
 
-// heldNow is the mode that is held now, nil for none.
+// heldNow returns the held mode, or nil.
 func (s *Stored) heldNow() *heldMode {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
 	return s.brake.mode
 }
 
-// left returns what is held of a mode once resources are written that people apply: nothing if they set another mode than the
-// configuration of the store has. A configuration that leaves the mode as it is in the store, and would update hosts, is
-// refused: it was made of what is there, or a program applies it again and again.
+// left returns the held mode that remains once people's resources are written: nil if they set another mode than the store's
+// configuration. A configuration with the store's mode that would update hosts is refused: it was made from the store's copy,
+// or a program applies it again and again.
 func (m *heldMode) left(list []rollout.Resource, there map[string]store.Item) (*heldMode, error) {
 	at := slices.IndexFunc(list, func(r rollout.Resource) bool { return r.GetKind() == rollout.KindConfig })
 	if m == nil || at < 0 {
@@ -156,7 +157,7 @@ func (m *heldMode) left(list []rollout.Resource, there map[string]store.Item) (*
 	return m, nil
 }
 
-// letModeGo is called when people have applied another mode than the one that was held: theirs counts from then on.
+// letModeGo drops the held mode, since people have applied another one.
 func (s *Stored) letModeGo(held *heldMode) {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
@@ -166,21 +167,21 @@ func (s *Stored) letModeGo(held *heldMode) {
 	}
 }
 
-// over returns a configuration, which may be nil, with the mode that is held; the configuration itself if none is: nil.
+// over returns a configuration, which may be nil, with the held mode; the configuration itself if m is nil.
 func (m *heldMode) over(c *rollout.Config) *rollout.Config {
 	if m == nil {
 		return c
 	}
 	config := rollout.NewConfig()
 	if c != nil {
-		*config = *c // of which no more than the mode is another one
+		*config = *c // only the mode is changed
 	}
 	config.Spec.Agents.Mode = stricter(config.Spec.Agents.Mode, m.mode)
 	return config
 }
 
-// WithMode returns a configuration that was read from the store, which may be nil, as hosts are answered by it: with the
-// mode that is in force on this server only.
+// WithMode returns the configuration behind the answers: the store's configuration, which may be nil, with the mode that
+// is in force on this server only.
 func (s *Stored) WithMode(c *rollout.Config) *rollout.Config {
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()

@@ -8,22 +8,22 @@ import (
 	"teleport-update/find/store"
 )
 
-// lostRollout is a rollout with halts that a store has lost as a whole: a standby was promoted that had received neither.
-// The engine or people begin it again, and nobody has decided anything about its halts.
+// lostRollout is a rollout with halts that a store has lost entirely: a standby was promoted without the rollout and its
+// halts. The engine or people begin it again, and nobody has decided anything about its halts.
 type lostRollout struct {
 	*rollout.Rollout
-	read    store.Revision          // the last one that was read before
-	instead map[rollout.Semver]bool // targets that the store had instead, after this failover or a later one
+	read    store.Revision          // the last revision that was read before
+	instead map[rollout.Semver]bool // targets in the store after this failover or a later one
 }
 
-// keepLost keeps those of the rollouts with halts that the store has lost as a whole. Without a record of the failover nobody
-// knows: they count as lost.
+// keepLost remembers rollouts with halts that the store has lost entirely. Without a record of the failover, they count as
+// lost.
 func (s *Stored) keepLost(known []*rollout.Rollout, now Resources, at moment, d decisions) {
 	for _, r := range known {
 		if !hasHalts(r) || isSame(r, now.Rollout) {
 			continue
 		}
-		// A standby that was promoted, and has made no change since, is in the epoch of before.
+		// A promoted standby without a change since is still in the earlier epoch.
 		written := store.Revision(r.Metadata.Revision)
 		if epochOf(at.at) == epochOf(written) && written <= at.at || d.kept(written) {
 			continue
@@ -42,15 +42,15 @@ func (s *Stored) keepLost(known []*rollout.Rollout, now Resources, at moment, d 
 		if !isUnread || target != chosen {
 			l.instead[target] = true
 		}
-		if !isUnread { // the engine makes a rollout of it, and people have not chosen it since
+		if !isUnread { // the engine makes a rollout of this version, and people have not chosen it since
 			l.instead[chosen] = true
 		}
 	}
 }
 
-// holdLost holds the halts of a rollout that the store has lost once a rollout to the same version is there: whoever gives
-// the version again after a failover has not decided that its failures do not count, nor has anybody if the store goes on with an
-// earlier rollout to it. A person who retries the group has. Once people go on to yet another version, nothing is held.
+// holdLost holds the halts of a lost rollout once there is a rollout to the same version. A person who sets the version again
+// after a failover has not decided to ignore its failures, and a store that goes on with an earlier rollout to it shows no
+// decision either. A retry of the group does. Once people go on to yet another version, nothing is held.
 func (s *Stored) holdLost(ctx context.Context, now *rollout.Rollout) error {
 	target := targetOf(now)
 	isAgain := func(l lostRollout) bool { return l.Spec.TargetVersion == target }
@@ -77,7 +77,7 @@ func hasHalts(r *rollout.Rollout) bool {
 	return r != nil && slices.ContainsFunc(r.Status.Groups, func(g rollout.GroupStatus) bool { return g.Halted != nil })
 }
 
-// targetOf is the version that a rollout, which may be nil, leads to.
+// targetOf returns the target version of a rollout, which may be nil.
 func targetOf(r *rollout.Rollout) rollout.Semver {
 	if r == nil {
 		return ""

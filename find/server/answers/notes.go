@@ -9,7 +9,7 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// explain notes what one resource does not do.
+// explain adds notes and warnings about one resource.
 func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
 	if _, hook := r.(*rollout.Notify); hook {
 		return
@@ -41,13 +41,13 @@ func startWords(n *snapshot) []string {
 	}
 	spec := n.find.Rollout().Spec
 	if spec.StartVersion == spec.TargetVersion {
-		return nil // which is warned of
+		return nil // there is a warning for that
 	}
 	return []string{fmt.Sprintf("the start version is %s: new hosts install it before the turn of their group, and a rollback "+
 		"goes back to it", spec.StartVersion)}
 }
 
-// conclude notes what follows from all of them.
+// conclude notes the consequences of all resources.
 func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 	if len(a.Resources) > 0 && !slices.ContainsFunc(a.Resources, steers) {
 		return
@@ -90,12 +90,12 @@ func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 	}
 }
 
-// steers reports whether hosts are answered by a resource.
+// steers reports whether answers depend on a resource.
 func steers(r AppliedResource) bool {
 	return r.Resource == nil || r.Resource.GetKind() != rollout.KindNotify
 }
 
-// modeOf says where the mode comes from.
+// modeOf says which resource sets the mode.
 func modeOf(n *snapshot) string {
 	mode := rollout.EffectiveMode(n.Config, n.Version)
 	switch {

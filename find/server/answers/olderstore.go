@@ -11,10 +11,10 @@ import (
 	"teleport-update/find/store"
 )
 
-// keepStopped holds what stops updates in the resources before, where another store is there now, or a copy, and lacks it: a
-// standby was promoted that had not received the last changes, or a backup was put back. Hosts would be told to update until
-// the engine halts the groups again, and nobody would suspend the rollout again. Both are written like what could not be
-// written. It is for the first resources that are read of a store: what changes in it later, people have changed.
+// keepStopped holds the halts and the mode of the resources before if another store, or an older copy, lacks them now: a
+// standby was promoted without the last changes, or a backup was put back. Otherwise hosts would update until the engine
+// halts the groups again, and nobody would suspend the rollout again. Both are written later, like halts and modes that
+// could not be written. keepStopped applies only to the first read of such a store: people make the later changes.
 func (s *Stored) keepStopped(ctx context.Context, before, now Resources, at moment) error {
 	d, err := decisionsIn(ctx, s.opts.Store)
 	if err != nil {
@@ -34,16 +34,16 @@ func (s *Stored) keepStopped(ctx context.Context, before, now Resources, at mome
 	return nil
 }
 
-// keepMode holds the mode before if the store has lost it, whichever resource had it.
+// keepMode holds the mode before if the store has lost it, from whichever resource.
 func (s *Stored) keepMode(before, now Resources, at moment, d decisions) {
 	if before.Config == nil && agentsMode(before) == "" {
-		return // nobody has said that no host updates
+		return // nobody has set a mode
 	}
 	was, is := rollout.EffectiveMode(before.Config, before.Version), rollout.EffectiveMode(now.Config, now.Version)
 	if stricter(is, was) == is {
 		return
 	}
-	// What people have changed since is as they want it.
+	// Later changes by people count.
 	unread := asOf{read: s.last.at}
 	if before.isItem(rollout.KindConfig, now) || d.setMode(unread, rollout.KindConfig) {
 		before.Config = now.Config
@@ -67,13 +67,13 @@ func (s *Stored) keepMode(before, now Resources, at moment, d decisions) {
 
 var errLost = errors.New("the store has lost it")
 
-// isItem reports whether the item of a kind is the same as in other resources.
+// isItem reports whether other resources have the same item of a kind.
 func (n Resources) isItem(kind string, other Resources) bool {
 	a, b := n.item(kind), other.item(kind)
 	return a.Revision == b.Revision && bytes.Equal(a.Value, b.Value)
 }
 
-// item is the item of a kind, without a revision if there is none.
+// item returns the item of a kind, without a revision if there is no item.
 func (n Resources) item(kind string) store.Item {
 	if at := slices.IndexFunc(n.items, func(i store.Item) bool { return i.Key == kind }); at >= 0 {
 		return n.items[at]
@@ -81,7 +81,7 @@ func (n Resources) item(kind string) store.Item {
 	return store.Item{Key: kind}
 }
 
-// maxLeft is how many rollouts are kept that others have followed: a store that lost its last seconds lost hardly more.
+// maxLeft is how many replaced rollouts are kept: a store that lost its last seconds lost hardly more.
 const maxLeft = 4
 
 // keepLeft keeps a rollout with halts when another one follows it: a store that lost both may go on with the first.
@@ -98,9 +98,9 @@ func isSame(a, b *rollout.Rollout) bool {
 	return a != nil && b != nil && a.Spec.TargetVersion == b.Spec.TargetVersion && a.Status.StartTime.Equal(b.Status.StartTime)
 }
 
-// stillHalted is a rollout with the halts that another one, before, had of its groups, if the rollout now lacks them and nobody
-// has let the group go on: by an order, or because it has left the trial of the halt. Halts of another rollout are of no
-// trial of this one: only people end them. It is for the brake.
+// stillHalted returns the rollout now with the halts of before, for groups that lack their halt now although nobody let them go
+// on. An order lets a group go on; a group also goes on by leaving the halted trial. If before is another rollout, its trials
+// do not compare: then only people end a halt. The result is for the brake.
 func stillHalted(before, now *rollout.Rollout, d decisions, read store.Revision) *rollout.Rollout {
 	with := now.Clone()
 	for i := range with.Status.Groups {
@@ -122,7 +122,7 @@ func stillHalted(before, now *rollout.Rollout, d decisions, read store.Revision)
 	return with
 }
 
-// agentsMode is the more restrictive one of the modes that people have set; empty for none.
+// agentsMode returns the more restrictive of the modes that people have set, or "".
 func agentsMode(n Resources) (mode rollout.Mode) {
 	if n.Config != nil {
 		mode = n.Config.Spec.Agents.Mode

@@ -13,8 +13,8 @@ import (
 	"teleport-update/find/store"
 )
 
-// Plans are the plans of groups that are in the store, with those that are in use
-// kept in memory. A plan never changes: what was read once is not read again.
+// Plans gives access to the plans of groups in the store, and keeps those in use in
+// memory. A plan never changes, so no plan is read twice.
 type Plans struct {
 	store store.Store
 
@@ -30,7 +30,7 @@ type loadedPlan struct {
 // NewPlans returns the plans of a store.
 func NewPlans(s store.Store) *Plans { return &Plans{store: s} }
 
-// planID tells the plans of a group apart.
+// planID identifies one of the plans of a group.
 type planID struct {
 	version rollout.Semver
 	begun   time.Time // of the rollout
@@ -42,7 +42,7 @@ func idOf(r *rollout.Rollout, g *rollout.GroupStatus) planID {
 	return planID{r.Spec.TargetVersion, r.Status.StartTime, g.Plan.StartTime, g.Plan.HostCount}
 }
 
-// is reports whether a plan that was read is the one that is meant.
+// is reports whether a plan is the one with this ID.
 func (id planID) is(read *rollout.Plan, group string) bool {
 	same := read.Group == group && read.Version == id.version
 	return same && read.StartTime.Equal(id.start) && len(read.Hosts) == id.hosts
@@ -55,7 +55,7 @@ func (p *Plans) Keep(r *rollout.Rollout, ready *Prepared) {
 	at := slices.IndexFunc(r.Status.Groups, func(g rollout.GroupStatus) bool { return g.Name == plan.Group })
 	index, err := rollout.NewIndex(plan.Hosts)
 	if at < 0 || err != nil {
-		return // who reads it will say why
+		return // the next read will report why
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +69,8 @@ func (p *Plans) Keep(r *rollout.Rollout, ready *Prepared) {
 // disk is synced once, and other writers wait for tenths of a second.
 const pagesAtOnce = 128
 
-// Load returns the plan of every active group that has one, and why those that are missing cannot be read. An error is of
-// the store: the plans that it kept from being read, and that may be sound, are among the missing; the others are returned.
+// Load returns the plan of every active group with one, and why missing plans cannot be read. An error comes from the
+// store: plans that could not be read for it, and that may be sound, are among the missing; the others are returned.
 func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]*rollout.Index, broken map[string]error, err error) {
 	found, broken = make(map[string]*rollout.Index), make(map[string]error)
 	p.mu.Lock()
@@ -88,12 +88,12 @@ func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]
 		id := idOf(r, g)
 		plan, ok := p.loaded[g.Name]
 		if !ok || plan.id != id {
-			why := err // a store that is away is asked once
+			why := err // if the store is away, it is asked only once
 			if err == nil {
 				plan, why, err = p.read(ctx, g.Name, id)
 			}
 			if why != nil {
-				broken[g.Name] = why // which is looked at again next time
+				broken[g.Name] = why // it is tried again next time
 				continue
 			}
 		}
@@ -102,7 +102,7 @@ func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]
 	return found, broken, err
 }
 
-// read returns why the plan is broken; err is the same if that is the store.
+// read returns why the plan is broken. If the store is to blame, err is the same error.
 func (p *Plans) read(ctx context.Context, group string, id planID) (plan loadedPlan, broken, err error) {
 	get := func(key string) ([]byte, error) {
 		item, failed := p.store.Get(ctx, key)
@@ -126,10 +126,10 @@ func (p *Plans) read(ctx context.Context, group string, id planID) (plan loadedP
 	return plan, broken, err
 }
 
-// Prepared is a plan of which all pages but the head are in the store.
+// Prepared is a plan in the store, still without its head.
 type Prepared struct {
 	plan  *rollout.Plan
-	Head  store.Write   // is for whoever writes the rollout
+	Head  store.Write   // the caller writes it with the rollout
 	pages []store.Write // written, with their revisions in Based
 	old   []string      // the pages of the plan that this one replaces
 }
@@ -147,7 +147,7 @@ func (p *Plans) Prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 		return nil, err
 	}
 	if err == nil {
-		// Of a chain that is broken, as far as it goes.
+		// Of a broken chain, old has the pages that were found.
 		_, ready.old, _ = rollout.ReadPlan(old.Value, func(name string) ([]byte, error) {
 			item, err := p.store.Get(ctx, rollout.PageKey(name))
 			return item.Value, err
@@ -179,12 +179,11 @@ func (p *Plans) Prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 	return ready, nil
 }
 
-// dropTime bounds the removal of pages that nobody needs: the caller may be at its
-// end.
+// dropTime bounds the removal of needless pages: the caller's context may have ended.
 const dropTime = 10 * time.Second
 
-// Drop removes the pages again, since the head was not written. What is left behind
-// expires.
+// Drop removes the pages again, since the head was not written. Pages that stay behind
+// expire.
 func (p *Plans) Drop(ready *Prepared) error {
 	if len(ready.pages) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"teleport-update/find/store"
 )
 
-// Get returns the resource of a kind as it is in the store, or store.ErrNotFound.
-// Kinds of which there are several need a name.
+// Get returns the store's resource of a kind, or store.ErrNotFound. A kind with several
+// resources needs a name.
 func (s *Stored) Get(ctx context.Context, kind, name string) (rollout.Resource, error) {
 	key := kind
 	switch kind {
@@ -34,13 +34,13 @@ func (s *Stored) Get(ctx context.Context, kind, name string) (rollout.Resource, 
 	return r, err
 }
 
-// isOld reports whether a resource is a report that says nothing any more.
+// isOld reports whether a resource is a report that has expired.
 func (s *Stored) isOld(r rollout.Resource) bool {
 	report, ok := r.(*rollout.AgentReport)
 	return ok && s.opts.Clock().Sub(report.Spec.Timestamp) > rollout.ReportLife
 }
 
-// plan returns the plan of a group without its hosts, and how far it has come.
+// plan returns the plan of a group without its hosts, and its progress.
 func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, error) {
 	item, err := s.opts.Store.Get(ctx, rollout.PlanKey(group))
 	if err != nil {
@@ -64,8 +64,8 @@ func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, erro
 	return plan, nil
 }
 
-// All returns every resource that is in the store: those that people write, the
-// rollout, the webhooks, the plans of its groups without their hosts, and the reports.
+// All returns every resource in the store: the ones that people write, the rollout, the
+// webhooks, the plans of its groups without their hosts, and the reports.
 func (s *Stored) All(ctx context.Context) (list []rollout.Resource, err error) {
 	items, _, err := s.opts.Store.List(ctx, resourcePrefix)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Stored) All(ctx context.Context) (list []rollout.Resource, err error) {
 	return slices.Concat(list, plans, reports), err
 }
 
-// written are the items that are one resource of their kind each, in the order of Kinds, and the webhooks.
+// written returns the only resources of their kinds, in the order of Kinds, and the webhooks.
 func written(items []store.Item) (list []rollout.Resource, err error) {
 	for _, kind := range Kinds {
 		for _, item := range items {
@@ -110,8 +110,8 @@ func written(items []store.Item) (list []rollout.Resource, err error) {
 	return list, nil
 }
 
-// plansOf are the plans that the rollout in a list names. A plan whose pages are not there
-// (yet, or any more) is left out.
+// plansOf returns the plans that the rollout in a list names. It leaves out a plan with
+// missing pages.
 func (s *Stored) plansOf(ctx context.Context, list []rollout.Resource) (plans []rollout.Resource, err error) {
 	for _, r := range list {
 		current, ok := r.(*rollout.Rollout)
@@ -135,7 +135,7 @@ func (s *Stored) plansOf(ctx context.Context, list []rollout.Resource) (plans []
 	return plans, nil
 }
 
-// reports are the reports of all servers but those that no server renews any more.
+// reports returns the reports of all servers, without expired ones.
 func (s *Stored) reports(items []store.Item) (list []rollout.Resource, err error) {
 	for _, item := range items {
 		if !strings.HasPrefix(item.Key, rollout.ReportKey("")) {

@@ -10,16 +10,16 @@ import (
 	"teleport-update/find/store"
 )
 
-// Resources are those of the store at one moment, as far as they are there.
+// Resources are the resources of a store at one moment. Missing ones are nil.
 type Resources struct {
-	items     []store.Item // what all the rest is made of
+	items     []store.Item // all other fields are made from these
 	Config    *rollout.Config
 	Version   *rollout.Version
 	Rollout   *rollout.Rollout
-	Revisions map[string]store.Revision // of each of these that is there
+	Revisions map[string]store.Revision // only of existing resources
 }
 
-// ReadResources returns what is in a store now.
+// ReadResources returns the present resources of a store.
 func ReadResources(ctx context.Context, s store.Store) (Resources, error) {
 	items, err := ReadItems(ctx, s)
 	if err != nil {
@@ -31,23 +31,23 @@ func ReadResources(ctx context.Context, s store.Store) (Resources, error) {
 // Kinds are the resources that a snapshot is made of.
 var Kinds = []string{rollout.KindConfig, rollout.KindVersion, rollout.KindRollout}
 
-// resourcePrefix is what the keys of these, and of the reports, start with. The only
-// one of a kind is under the name of its kind.
+// resourcePrefix begins the keys of these resources and of the reports. If a kind has
+// only one resource, its key is the name of the kind.
 const resourcePrefix = "autoupdate_"
 
-// ReadItems returns those that are in the store at one moment.
+// ReadItems returns the items of Kinds at one moment.
 func ReadItems(ctx context.Context, s store.Store) ([]store.Item, error) {
 	items, _, err := readItems(ctx, s)
 	return items, err
 }
 
-// readItems is ReadItems, and returns the revision of the store at that moment.
+// readItems is ReadItems, and also returns the revision of the store.
 func readItems(ctx context.Context, s store.Store) ([]store.Item, store.Revision, error) {
 	items, at, err := s.List(ctx, resourcePrefix)
 	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) }), at, err
 }
 
-// readWritten returns all that people write, and the rollout, at one moment.
+// readWritten returns the rollout and all resources that people write, at one moment.
 func readWritten(ctx context.Context, s store.Store) ([]store.Item, error) {
 	items, _, err := s.List(ctx, resourcePrefix)
 	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) && !isNotify(i.Key) }), err

@@ -16,15 +16,15 @@ import (
 	"teleport-update/internal/version"
 )
 
-// snapshot is all that hosts are answered from. It is never changed.
+// snapshot holds everything that answers depend on. It never changes.
 type snapshot struct {
 	Resources
 
 	find     *rollout.Snapshot // nil: no version is set, and base is the answer
 	base     find.Answer
 	editions map[rollout.Semver]version.Edition
-	// unclear is why the releases do not say which edition a version has: that of
-	// before is in the answers.
+	// unclear is why the releases do not say which edition a version has. Answers keep
+	// the edition from before.
 	unclear error
 	plans   map[string]*rollout.Index // of groups
 	broken  map[string]error          // groups whose plan cannot be read
@@ -32,7 +32,7 @@ type snapshot struct {
 	braked  int                       // see brake.changes
 }
 
-// answer is what a host is told at a moment.
+// answer returns the answer to a host at a moment.
 func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.Answer {
 	if n.find == nil {
 		return n.base
@@ -50,15 +50,15 @@ func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.A
 	return a
 }
 
-// load returns the snapshot of the store now: the one before where nothing has
-// changed since, and nobody wants it made again.
+// load returns the present snapshot of the store. If nothing has changed, and again is
+// false, it is the one from before.
 func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snapshot, error) {
 	for attempt := 1; ; attempt++ {
 		items, at, err := s.read(ctx)
 		if err != nil {
 			return nil, err
 		}
-		// Not by the revision: a copy that was put back may have the same one.
+		// The revision does not decide: a copy that was put back may have the same one.
 		if before != nil && !again && before.braked == s.braked() && reflect.DeepEqual(items, before.items) {
 			s.last = at
 			return before, nil
@@ -67,8 +67,8 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 		if err != nil {
 			return nil, err
 		}
-		// A plan is read after the rollout that names it, which may be another
-		// one meanwhile.
+		// A plan is read after the rollout that names it. The store may have another
+		// rollout by then.
 		if len(next.broken) == 0 || attempt == 3 {
 			return next, nil
 		}
@@ -78,7 +78,7 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 	}
 }
 
-// take makes a snapshot of what was read, with what is held and what the store has lost.
+// take makes a snapshot from items, the brake, and changes that the store has lost.
 func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item, at moment) (*snapshot, error) {
 	parsed, err := ParseResources(items)
 	if err != nil {
@@ -105,15 +105,15 @@ func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item,
 	return next, nil
 }
 
-// moment is which store was read, and its revision then.
+// moment identifies a store and its revision at a read.
 type moment struct {
 	of store.Identity
 	at store.Revision
 }
 
-// mayLack reports whether what was in a store at another moment may have been lost: another store is there now, or a copy,
-// or its revision has fallen, or is of another epoch: of two standbys that were promoted one after the other, the second
-// may have the identity of the first.
+// mayLack reports whether the store may have lost changes since another moment: it is another store or a copy now, its
+// revision has fallen, or the epoch differs. If two standbys were promoted one after the other, the second may have the
+// identity of the first.
 func (m moment) mayLack(before moment) bool {
 	return m.of != before.of || m.at < before.at || epochOf(m.at) != epochOf(before.at)
 }
@@ -139,7 +139,7 @@ func (s *Stored) read(ctx context.Context) (items []store.Item, m moment, err er
 		if is == m.of {
 			return items, m, nil
 		}
-		m.of = is // the items may be of the one before
+		m.of = is // the items may be from the store before
 	}
 	return nil, m, store.ErrReplaced
 }
@@ -166,7 +166,7 @@ func (n *snapshot) names() map[string]bool {
 	return named
 }
 
-// decide sets what hosts are told with these resources.
+// decide derives the answers from these resources.
 func (s *Stored) decide(ctx context.Context, n *snapshot) error {
 	if n.Version == nil {
 		return s.decideBy(n, nil, nil)
@@ -178,7 +178,7 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) error {
 	return s.decideBy(n, plans, broken)
 }
 
-// decideBy is decide with the plans of groups, and why others cannot be read.
+// decideBy is decide with the plans of groups, and with why others cannot be read.
 func (s *Stored) decideBy(n *snapshot, plans map[string]*rollout.Index, broken map[string]error) (err error) {
 	n.base, n.plans, n.broken = s.opts.Base, plans, broken
 	n.named = n.names()
@@ -199,8 +199,7 @@ func (s *Stored) decideBy(n *snapshot, plans map[string]*rollout.Index, broken m
 		if n.editions[v], err = s.edition(string(v)); err == nil {
 			continue
 		}
-		// What came into the folder meanwhile must not keep anybody from
-		// stopping updates.
+		// New files in the folder must not keep anybody from stopping updates.
 		before := s.current.Load()
 		if before == nil || before.editions[v] == "" {
 			return err
@@ -211,8 +210,8 @@ func (s *Stored) decideBy(n *snapshot, plans map[string]*rollout.Index, broken m
 		if n.editions[v] != "" {
 			continue
 		}
-		// Whoever is sent back to a version that the releases say nothing of stays on
-		// the edition of the target.
+		// If the releases do not know the version of a rollback, hosts stay on the
+		// edition of the target.
 		if n.editions[v], err = s.edition(string(v)); err != nil {
 			n.editions[v], n.unclear = n.editions[spec.TargetVersion], err
 		}
@@ -238,10 +237,10 @@ func (s *Stored) edition(v string) (version.Edition, error) {
 	return cmp.Or(edition, s.opts.Base.Edition), nil
 }
 
-// line is what hosts of one group are told, for the log.
+// line is the answer to hosts of one group, for the log.
 type line struct{ group, version, update string }
 
-// lines returns what the groups are told, one for all where there are none.
+// lines returns the answers to the groups, or one line for all if there are no groups.
 func (n *snapshot) lines() []line {
 	if n.find == nil {
 		return []line{{"", n.base.Version, fmt.Sprint(n.base.AutoUpdate)}}
@@ -253,7 +252,7 @@ func (n *snapshot) lines() []line {
 	}
 	var lines []line
 	for i := range all {
-		// Of time-based groups the words are those of the row, whatever the time.
+		// For time-based groups, the words are the row's, whatever the time.
 		a := n.find.Find(rollout.Query{Group: all[i].Name}, time.Time{})
 		lines = append(lines, line{all[i].Name, string(a.Version), a.Row.Update})
 	}

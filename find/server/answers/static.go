@@ -15,21 +15,21 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// StaticOptions say what a Static answers.
+// StaticOptions are the settings of a Static.
 type StaticOptions struct {
-	// Base is the answer where the file says nothing else.
+	// Base is the answer for all settings that the file does not change.
 	Base find.Answer
 	// GroupsFile names the file with the answers of groups; empty: none.
 	GroupsFile string
-	// Releases, when not nil, is looked through for each version that hosts
-	// are told to run, to warn about one that is not there.
+	// Releases, when not nil, is searched for each version in the answers, to warn
+	// about a missing one.
 	Releases *files.Releases
 	Log      *slog.Logger
 }
 
-// Static is an Answerer without a memory or a plan: each group has an answer,
-// from a file that can be edited while the server runs. It never tells a host
-// to update to no version at all.
+// Static is an Answerer without a memory or a plan: each group has an answer, from a
+// file that can be edited while the server runs. An answer without a version never has
+// AutoUpdate.
 type Static struct {
 	opts    StaticOptions
 	current atomic.Pointer[groupAnswers]

@@ -1,6 +1,6 @@
-// Package answers decides what hosts are told: from a file with groups, or from the resources of a store, which
-// it reads, checks and writes for people. Hosts are answered from memory; while the store cannot be read, the
-// answers stay as they were.
+// Package answers decides on the answers to hosts, from a file with groups or from the resources of a store. It
+// reads, checks and writes these resources for people. Answers come from memory; while the store cannot be
+// read, they stay as they were.
 package answers
 
 import (
@@ -18,30 +18,31 @@ import (
 	"teleport-update/internal/version"
 )
 
-// StoredOptions say what a Stored answers from.
+// StoredOptions are the settings of a Stored.
 type StoredOptions struct {
 	Store store.Store
-	// Base is the answer while the store names no version. Its jitter and, as
-	// far as nothing else is known, its edition are in every answer; without
-	// its AutoUpdate no host is told to update, whatever the store says.
+	// Base is the answer while the store names no version. All answers have its jitter
+	// and its edition unless the resources or the releases give others. Without its
+	// AutoUpdate no host updates, whatever the store says.
 	Base find.Answer
-	// Edition is that of every answer; where it is empty, the one that
-	// Releases has of the version.
+	// Edition is the edition in every answer. If it is empty, the edition comes from
+	// Releases.
 	Edition  version.Edition
 	Releases *files.Releases // may be nil
-	// Clock is what windows are measured by; nil for the system's. Whoever has
-	// another one, a test or a simulation, gives the same to the Engine.
+	// Clock is the clock for windows; nil for the system's. A test or a simulation with
+	// its own clock must give the Engine the same.
 	Clock func() time.Time
-	// Limits bound the configurations that are applied here; what is in the store already stays in force.
+	// Limits bound the configurations that are applied here. A configuration already in the store
+	// stays in force.
 	Limits rollout.Limits
 	Log    *slog.Logger
 }
 
 // Stored is an Answerer that follows the resources of a store.
 //
-// Hosts are answered from a snapshot in memory. While the store cannot be read, or
-// holds what cannot be understood, the last snapshot stays: to lose the store is
-// to lose the ability to change an answer, and nothing else.
+// Answers come from a snapshot in memory. While the store cannot be read, or holds
+// items that cannot be understood, the last snapshot stays: without the store nobody
+// can change an answer, but nothing else is lost.
 type Stored struct {
 	opts    StoredOptions
 	plans   *Plans
@@ -51,12 +52,12 @@ type Stored struct {
 	refreshing sync.Mutex
 	left       []*rollout.Rollout // rollouts with halts that others have followed, the newest first; under refreshing
 	lost       []lostRollout      // rollouts with halts that the store has lost; under refreshing
-	last       moment             // that current is of, or a later one at which nothing had changed; under refreshing
-	confirmed  atomic.Int64       // when the store last said that current is how it is, in nanoseconds
+	last       moment             // of current, or later without a change since; under refreshing
+	confirmed  atomic.Int64       // when the store last confirmed current, in nanoseconds
 	failing    atomic.Pointer[error]
 }
 
-// NewStored returns a Stored that has read its store, or what is wrong with it.
+// NewStored returns a Stored that has read its store, or why it could not.
 func NewStored(ctx context.Context, opts StoredOptions) (*Stored, error) {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
@@ -73,7 +74,7 @@ func (s *Stored) Answer(group, host string) find.Answer {
 	return s.AnswerTo(rollout.Query{Group: group, Host: host})
 }
 
-// AnswerTo is what a host is told now.
+// AnswerTo returns the present answer to a host.
 func (s *Stored) AnswerTo(q rollout.Query) find.Answer { return s.AnswerAt(q, s.Now()) }
 
 // AnswerAt implements QueryAnswerer.
@@ -84,8 +85,8 @@ func (s *Stored) AnswerAt(q rollout.Query, now time.Time) find.Answer {
 // Now implements QueryAnswerer.
 func (s *Stored) Now() time.Time { return s.opts.Clock() }
 
-// Age returns for how long nobody has known whether the answers are still those of
-// the store, and why that is; nil if it was read at the last look.
+// Age returns how long ago the store last confirmed the answers, and why; the error is
+// nil if the last read succeeded.
 func (s *Stored) Age() (time.Duration, error) {
 	age := s.opts.Clock().Sub(time.Unix(0, s.confirmed.Load()))
 	if failing := s.failing.Load(); failing != nil {
@@ -94,8 +95,8 @@ func (s *Stored) Age() (time.Duration, error) {
 	return age, nil
 }
 
-// Watch takes up what others write into the store, until ctx ends. Trouble with
-// the store is logged when it begins and when it is over.
+// Watch takes up changes in the store until ctx ends. Trouble with the store is logged
+// when it begins and when it is over.
 func (s *Stored) Watch(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -106,11 +107,11 @@ func (s *Stored) Watch(ctx context.Context, every time.Duration) {
 		case <-ticker.C:
 		}
 		s.writeMode(ctx)
-		s.Refresh(ctx) // which has logged what there is to say
+		s.Refresh(ctx) // which has logged any trouble
 	}
 }
 
-// Refresh makes the answers those of the store now. After an error they stay as
+// Refresh makes the answers from the store's present state. After an error they stay as
 // they were.
 func (s *Stored) Refresh(ctx context.Context) error {
 	s.refreshing.Lock()
@@ -176,14 +177,14 @@ func (s *Stored) report(before, n *snapshot) {
 // Plans returns the plans of the store.
 func (s *Stored) Plans() *Plans { return s.plans }
 
-// Resources returns the resources that hosts are answered by now. Nobody may change them.
+// Resources returns the resources behind the present answers. Nobody may change them.
 func (s *Stored) Resources() Resources { return s.current.Load().Resources }
 
-// Named reports whether a group or a version is one that the configuration, the version or the rollout of the
-// store has named.
+// Named reports whether the configuration, the version or the rollout in the store has named a group or a
+// version.
 func (s *Stored) Named(word string) bool { return s.current.Load().named[word] }
 
-// editionsOf are those of the versions that hosts are told.
+// editionsOf returns the editions of the versions in the answers.
 func (s *Stored) editionsOf(n *snapshot) map[rollout.Semver]version.Edition {
 	if n.find == nil {
 		return map[rollout.Semver]version.Edition{rollout.Semver(n.base.Version): n.base.Edition}
@@ -193,7 +194,7 @@ func (s *Stored) editionsOf(n *snapshot) map[rollout.Semver]version.Edition {
 
 const noTarball = "there is no tarball of this version and edition, with its .sha256, in the releases folder"
 
-// lacks reports whether a version that hosts are told is missing from the releases.
+// lacks reports whether a version in the answers is missing from the releases.
 func (s *Stored) lacks(v string, e version.Edition) bool {
 	return s.opts.Releases != nil && v != "" && !s.opts.Releases.Has(v, e)
 }

@@ -9,12 +9,12 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// ForAdmin is an answer as the admin API says it.
+// ForAdmin returns an answer in the form of the admin API.
 func ForAdmin(a find.Answer) adminapi.Answer {
 	return adminapi.Answer{AgentVersion: a.Version, Edition: string(a.Edition), AutoUpdate: a.AutoUpdate}
 }
 
-// Why says why a host is told what it is told.
+// Why explains the answer to a host.
 func (s *Stored) Why(q rollout.Query) adminapi.Why {
 	n, now := s.current.Load(), s.opts.Clock()
 	a := n.answer(q, now, s.opts.Base.AutoUpdate)

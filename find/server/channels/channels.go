@@ -1,5 +1,5 @@
-// Package channels answers updaters of RFD 0109: channels with a version of their own, those that follow a group,
-// and those of another server, whose last good answer stays.
+// Package channels answers updaters of RFD 0109. A channel has a version of its own, follows a group, or forwards
+// a channel of another server, whose last good answer stays.
 package channels
 
 import (
@@ -24,23 +24,23 @@ import (
 // ChannelPath is where shipped updaters of RFD 0109 ask for a channel, beside /v1/.
 const ChannelPath = "/v1/webapi/automaticupgrades/channel/"
 
-// DefaultChannel is there without being configured. It is for hosts of no group.
+// DefaultChannel needs no configuration. It is for hosts of no group.
 const DefaultChannel = "default"
 
-// GroupSource says what a channel says that follows a group. It must not block.
+// GroupSource gives the answers of channels that follow a group. It must not block.
 type GroupSource interface {
 	// Channel returns the version, empty for none, and whether it is critical.
 	Channel(group string) (version string, critical bool)
-	// Window is when the hosts of a group may update, where it has a window.
+	// Window is when the hosts of a group may update, if it has a window.
 	Window(group string) (rollout.Window, bool)
 }
 
 // ChannelsOptions are the parts of Channels.
 type ChannelsOptions struct {
-	// File says what channels there are; empty: DefaultChannel alone.
+	// File defines the channels; empty: DefaultChannel alone.
 	File   string
 	Groups GroupSource
-	HTTP   *http.Client // for what is forwarded; see webclient
+	HTTP   *http.Client // for forwarded channels; see webclient
 	Clock  func() time.Time
 	Log    *slog.Logger
 }
@@ -66,7 +66,7 @@ type Channels struct {
 	forwards map[string]*forward // by their URLs: an edit of the file forgets no good answer
 }
 
-// channel is one of three.
+// channel has a version, a group or a forward.
 type channel struct {
 	version  string
 	critical bool
@@ -114,7 +114,7 @@ func (c *Channels) Watch(ctx context.Context, every time.Duration) {
 	})
 }
 
-// get returns what a channel says. There is no version where ok is false.
+// get returns the version of a channel, which may be empty, and whether it is critical.
 func (c *Channels) get(ctx context.Context, one channel) (v string, critical bool) {
 	switch {
 	case one.group != nil:
@@ -126,8 +126,8 @@ func (c *Channels) get(ctx context.Context, one channel) (v string, critical boo
 	return one.version, one.critical
 }
 
-// ServeHTTP answers for the channel in the path value "path", which ends in what is
-// asked of it.
+// ServeHTTP answers for the channel in the path value "path", which ends in version or
+// critical.
 func (c *Channels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := strings.LastIndexByte(r.PathValue("path"), '/')
 	if at < 0 {
@@ -161,7 +161,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// List says what each channel says now.
+// List returns the present answers of all channels.
 func (c *Channels) List(ctx context.Context) (list []adminapi.Channel) {
 	channels := *c.current.Load()
 	for _, name := range slices.Sorted(maps.Keys(channels)) {
@@ -195,8 +195,8 @@ func (c *Channels) Register(mux *http.ServeMux) {
 	mux.Handle("GET /v1/webapi/maintenance", c.Maintenance())
 }
 
-// Maintenance answers with the window of the group that is asked for, as lines for
-// OnCalendar= of a systemd timer.
+// Maintenance answers with the window of a group, as lines for OnCalendar= of a systemd
+// timer.
 func (c *Channels) Maintenance() http.Handler {
 	groups := c.opts.Groups
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

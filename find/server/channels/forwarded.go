@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// forwardFor is for how long an answer of another server is passed on before it
+	// forwardFor is how long an answer of another server is passed on before the server
 	// is asked again.
 	forwardFor = time.Minute
-	// forwardTime bounds one look at the other server, and so what an updater waits.
+	// forwardTime bounds one request to the other server, and so the wait of an updater.
 	forwardTime = 5 * time.Second
-	// maxForwarded is more than any version and any yes.
+	// maxForwarded is more than any version or yes takes.
 	maxForwarded = 256
 )
 
 // forward is a channel of another server. Its last good answer stays while the other
-// server cannot be asked: to forget it would take the version away from everybody.
+// server cannot be asked: otherwise the version would go away for everybody.
 type forward struct {
 	url   string
 	http  *http.Client
@@ -36,19 +36,19 @@ type forward struct {
 	mu      sync.Mutex
 	last    forwarded
 	asked   time.Time
-	looking chan struct{} // closed when the look that is under way is over
+	looking chan struct{} // closed when the present request is over
 }
 
-// forwarded is what the other server said.
+// forwarded is an answer of the other server.
 type forwarded struct {
 	version  string
 	critical bool
 	at       time.Time // of the answer; zero for none
-	err      error     // of the last look
+	err      error     // of the last request
 }
 
 // get returns the answer of the last minute, or asks for one. However many updaters
-// ask, the other server is asked once.
+// ask, there is one request to the other server.
 func (f *forward) get(ctx context.Context) forwarded {
 	f.mu.Lock()
 	if !f.asked.IsZero() && f.clock().Sub(f.asked) < forwardFor {
@@ -79,7 +79,7 @@ func (f *forward) look() {
 	}
 	critical := false
 	if err == nil {
-		// Whatever is not yes is not critical (RFD 0109), nor what is not there.
+		// Anything but yes is not critical (RFD 0109), nor is a missing file.
 		said, failed := f.fetch(ctx, "critical")
 		critical = failed == nil && said == "yes"
 	}

@@ -13,19 +13,19 @@ import (
 	"teleport-update/find/store"
 )
 
-// seen is all that a change is computed from.
+// seen holds everything from which a change is computed.
 type seen struct {
 	config   *rollout.Config
 	version  *rollout.Version
 	rollout  *rollout.Rollout
-	stored   *rollout.Rollout // the same without halts that are not written yet
+	stored   *rollout.Rollout // the same without held halts
 	counts   rollout.Counts
 	revision map[string]store.Revision
-	of       store.Identity // that the revisions are of
+	of       store.Identity // of the revisions
 	now      time.Time
 }
 
-// held are the halts that are written late: this server could not write them when they came.
+// held returns the halts that this server held because it could not write them.
 func (s *seen) held() (steps []rollout.Step) {
 	if s.rollout == s.stored {
 		return nil
@@ -40,7 +40,7 @@ func (s *seen) held() (steps []rollout.Step) {
 	return steps
 }
 
-// look calls f with all that there is now. The functions of the counts hold until f returns.
+// look calls f with the present state. The functions of the counts are valid until f returns.
 func (e *Engine) look(ctx context.Context, f func(seen)) error {
 	of, err := e.opts.Store.Identity(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func (e *Engine) setCounts(n rollout.Counts) {
 	}
 }
 
-// apply computes a change from what there is, and writes it where all of that is
-// still so; else it starts over. step also says what the change is called.
+// apply computes a change from the present state and writes it if that state has not
+// changed; else it starts over. step also returns the change's words for the history.
 func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (rollout.Result, string, error)) (changed bool, err error) {
 	for attempt := 1; ; attempt++ {
 		var s seen
@@ -104,7 +104,7 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		}
 		audit := store.Audit{Time: s.now, Who: who, What: what, Why: why}
 		if what == "" {
-			audit = store.Audit{} // counts, and how far a plan is: nobody's decision
+			audit = store.Audit{} // counts and the progress of plans are nobody's decision
 		}
 		err = e.write(ctx, s, result, audit)
 		_, conflict := errors.AsType[*store.ConflictError](err)
@@ -128,14 +128,14 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 				e.opts.Brake.KeepHalts(result.Rollout)
 			}
 		}
-		// It is written; should the reading fail, who watches the store goes on with it.
+		// It is written. If this read fails, the store's watcher tries again.
 		_ = e.opts.Written(ctx)
 		return true, nil
 	}
 }
 
-// write puts the rollout and its plans into the store, on the condition that all of
-// what they were computed from is as it was.
+// write puts the rollout and its plans into the store, if everything that they were
+// computed from is unchanged.
 func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit store.Audit) (err error) {
 	next := *result.Rollout
 	next.Metadata.Revision = 0
@@ -198,20 +198,20 @@ func (e *Engine) post(events []rollout.Notice, err error) {
 	}
 }
 
-// maxAge is how old counts may be when what follows from them is written.
+// maxAge is the greatest age of counts at a write that follows from them.
 const maxAge = 30 * time.Second
 
 // errOld says that this process was paused, or the store was slow.
 var errOld = fmt.Errorf("what hosts report was counted more than %s ago, and nothing follows from it", maxAge)
 
-// isOld reports whether the counts are older than maxAge by either clock: that of the machine stands still while the
-// machine does.
+// isOld reports whether the counts are older than maxAge by either clock. The monotonic clock stands still while the
+// machine is suspended.
 func (e *Engine) isOld(s seen) bool {
 	now := e.opts.Clock()
 	return max(now.Sub(s.now), now.Round(0).Sub(s.now.Round(0))) > maxAge
 }
 
-// purge removes what has expired, now and then.
+// purge removes expired items, now and then.
 func (e *Engine) purge(ctx context.Context, now time.Time) error {
 	e.mu.Lock()
 	due := now.Sub(e.purged) >= purgeEvery
@@ -222,7 +222,7 @@ func (e *Engine) purge(ctx context.Context, now time.Time) error {
 	if !due {
 		return nil
 	}
-	// A server whose clock is ahead takes nothing from the others.
+	// A server whose clock is ahead must not remove items that others need.
 	at, err := e.opts.Store.Now(ctx)
 	if err != nil {
 		return err

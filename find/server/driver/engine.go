@@ -1,5 +1,5 @@
-// Package driver steps the rollout that is in a store, and writes what hosts report for people. Its doors are the
-// store and the clock: any number of servers may run one on the same store.
+// Package driver steps the rollout in a store, and writes reports on hosts for people. It depends on the store
+// and the clock: any number of servers may run one on the same store.
 package driver
 
 import (
@@ -17,15 +17,14 @@ import (
 )
 
 const (
-	// TickEvery is how often the engine looks: the index of a plan is written at
-	// most this often.
+	// TickEvery is the time between two ticks: the index of a plan is written at most
+	// this often.
 	TickEvery = 10 * time.Second
-	// purgeEvery is how often what has expired is removed.
+	// purgeEvery is the time between two removals of expired items.
 	purgeEvery = time.Hour
-	// tickAttempts is how often one tick tries again when another server was
-	// faster.
+	// tickAttempts is how often a tick tries again when another server was faster.
 	tickAttempts = 3
-	// EngineName is who makes the engine's changes, in the history.
+	// EngineName names the engine in the history.
 	EngineName = answers.EngineName
 )
 
@@ -33,16 +32,16 @@ const (
 type Options struct {
 	Store store.Store
 	Clock func() time.Time
-	// Plans are those of the store.
+	// Plans gives access to the plans in the store.
 	Plans     *answers.Plans
 	Inventory Inventory
-	// Written is called after each change: hosts are answered by it from then on. Nil: nobody needs to know.
+	// Written is called after each change, so that answers follow it; may be nil.
 	Written func(ctx context.Context) error
-	// Notifier gets the events of each change that this server writes; nil: nobody does.
+	// Notifier gets the events of each change that this server writes; may be nil.
 	Notifier Notifier
-	// StoreClock is the store's clock where that is another machine's; nil: it is this one's.
+	// StoreClock is the store's clock if the store is on another machine; else nil.
 	StoreClock func(ctx context.Context) (time.Time, error)
-	// SetRight is called when the clocks agree again that were too far apart; nil: nobody needs to know.
+	// SetRight is called when clocks that were too far apart agree again; may be nil.
 	SetRight func()
 	// Brake holds halts that cannot be written; nil: they are lost.
 	Brake Brake
@@ -51,34 +50,34 @@ type Options struct {
 
 // Brake holds halts in the memory of this server until they are written.
 type Brake interface {
-	// Resources are those that hosts are answered by.
+	// Resources returns the resources behind the answers.
 	Resources() answers.Resources
-	// HoldHalts has hosts answered by the halts of a rollout that could not be written.
+	// HoldHalts puts the halts of a rollout into the answers. They could not be written.
 	HoldHalts(r *rollout.Rollout)
-	// KeepHalts has hosts answered by the halts of a rollout that was just written, until the store was read again.
+	// KeepHalts keeps the halts of a rollout that was just written in the answers until the store was read
+	// again.
 	KeepHalts(r *rollout.Rollout)
-	// WithHalts returns a rollout with the halts that are held of it, itself if there are none.
+	// WithHalts returns a rollout with its held halts, or the rollout itself if there are none.
 	WithHalts(r *rollout.Rollout) *rollout.Rollout
-	// LetHaltsGo is called once a rollout was written that was computed from another one, seen, with the halts of that.
+	// LetHaltsGo is called when a rollout was written that was computed from seen, a rollout with held halts.
 	LetHaltsGo(seen *rollout.Rollout)
 }
 
-// Inventory is what the engine counts by.
+// Inventory counts hosts for the engine.
 type Inventory interface {
-	// Counting calls f with what hosts report, for a rollout and those of its plans that can be read. Nothing that
-	// hosts report changes before f returns: it must not take long, nor keep the functions of the counts.
+	// Counting calls f with the counts for a rollout and its readable plans. No report is taken before f
+	// returns: f must not take long, nor keep the functions of the counts.
 	Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, f func(rollout.Counts))
 	// CompleteAt is when every host has had time to report.
 	CompleteAt() time.Time
 }
 
-// Engine steps the rollout that is in the store. Any number of servers may run one
-// on the same store: each change is based on the resources that it was computed
-// from, all of them, and whoever comes second starts over from what is there then.
+// Engine steps the rollout in the store. Any number of servers may run one on the same
+// store: a change is based on all resources from which it was computed, and the slower
+// of two servers starts over from the new state.
 //
-// An engine that dies leaves the rollout as it is. Nobody new is told to update
-// then, and hosts of a window that ends are told to stay, which is for the Snapshot
-// to see to.
+// An engine that dies leaves the rollout as it is. Then no other host updates, and the
+// Snapshot makes hosts stay when a window ends.
 type Engine struct {
 	opts Options
 	wake chan struct{}
@@ -87,18 +86,19 @@ type Engine struct {
 	status EngineStatus
 	purged time.Time
 	skewed bool           // the clocks were too far apart at the last look
-	skew   *time.Duration // what the store's clock is ahead of this one's; nil: it was not looked at
+	skew   *time.Duration // how far the store's clock is ahead; nil: it was not looked at
 }
 
-// EngineStatus is how the engine does.
+// EngineStatus is the state of the engine.
 type EngineStatus struct {
-	LastTick  time.Time // that came to an end
+	LastTick  time.Time // the last one without an error
 	LastWrite time.Time
 	Err       error // of the last tick
-	// Waiting says that hosts have not had time to report since the server
-	// started, and that no group goes on.
+	// Waiting says that no group goes on, since hosts have not had time to report after
+	// the server's start.
 	Waiting bool
-	// Skew is what the store's clock is ahead of this server's; nil: it is this machine's, or was not looked at yet.
+	// Skew is how far the store's clock is ahead of this server's; nil: both are one, or it was not looked at
+	// yet.
 	Skew   *time.Duration
 	Counts rollout.Counts // without their functions
 }
@@ -107,7 +107,8 @@ type EngineStatus struct {
 type Notifier interface {
 	// Post posts the events of a change that was written.
 	Post(events []rollout.Notice)
-	// PostStored posts events that the store has, after a change of which nobody knows whether it was written.
+	// PostStored posts the events in the store. It is for a change of which nobody knows whether it was
+	// written.
 	PostStored()
 }
 
@@ -123,7 +124,7 @@ func NewEngine(opts Options) *Engine {
 func (e *Engine) Wake() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // it is about to
+	default: // Run is about to tick
 	}
 }
 
@@ -136,8 +137,8 @@ func (e *Engine) Status() EngineStatus {
 	return status
 }
 
-// Run ticks whenever it is told to, until ctx ends. Errors are logged when they
-// begin and when they are over.
+// Run ticks on each tick and each Wake, until ctx ends. It logs errors when they begin
+// and when they are over.
 func (e *Engine) Run(ctx context.Context, ticks <-chan time.Time) {
 	failing := false
 	for {
@@ -160,8 +161,7 @@ func (e *Engine) Run(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// Tick looks once, and reports whether something was written. A tick that changes
-// nothing writes nothing.
+// Tick looks once, and reports whether it wrote. It writes nothing if nothing changes.
 func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 	now := e.opts.Clock()
 	defer func() {
@@ -174,7 +174,7 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 	}()
 	err = e.checkClock(ctx)
 	if _, skewed := errors.AsType[*SkewError](err); skewed {
-		return false, err // nothing that is reckoned with such a clock is right, a halt neither
+		return false, err // with such a clock no result is right, not even a halt
 	}
 	if err == nil {
 		changed, err = e.apply(ctx, EngineName, "", func(s seen) (rollout.Result, string, error) {
@@ -193,8 +193,8 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 	return changed, err
 }
 
-// brake has hosts answered by the halts that follow from what they report, by the resources that were read last, while the
-// store cannot be written, or not even read: a disk that is full must not keep a version going that breaks hosts.
+// brake puts halts that follow from hosts' reports into the answers, by the resources that were read last, while the store
+// cannot be written or read: a full disk must not keep a bad version going.
 func (e *Engine) brake(ctx context.Context) {
 	if e.opts.Brake == nil {
 		return
@@ -203,7 +203,7 @@ func (e *Engine) brake(ctx context.Context) {
 	if last.Rollout == nil {
 		return
 	}
-	// Without its plan nobody knows which hosts of a group count; the others are halted all the same.
+	// Without its plan nobody knows which hosts of a group count. The other groups are halted all the same.
 	plans, _, _ := e.opts.Plans.Load(ctx, last.Rollout)
 	var result rollout.Result
 	e.opts.Inventory.Counting(last.Rollout, plans, e.opts.Clock(), func(n rollout.Counts) {

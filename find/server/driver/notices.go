@@ -9,9 +9,9 @@ import (
 	"teleport-update/find/store"
 )
 
-// eventsOf are the events of a change of the rollout, and the writes that keep them. They belong to the change: a halt
-// that is over a second later is told, and one that was not written is not. They follow from the rollout of the store:
-// what was held in memory meanwhile is told when it is written.
+// eventsOf returns the events of a change of the rollout, and the writes that keep them. Both are one commit with the
+// change: an event is there if and only if its change is written. Events follow from the stored rollout: a held halt
+// becomes an event when it is written.
 func eventsOf(s seen, next *rollout.Rollout, audit store.Audit) (events []rollout.Notice, writes []store.Write, err error) {
 	for _, n := range rollout.Notices(s.stored, next) {
 		n.ID, n.Time, n.By, n.Why = rand.Text(), s.now.UTC(), cmp.Or(audit.Who, EngineName), audit.Why

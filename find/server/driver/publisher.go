@@ -13,19 +13,19 @@ import (
 	"teleport-update/find/store"
 )
 
-// publishEvery is how often a server writes its report.
+// publishEvery is the time between two reports of a server.
 const publishEvery = time.Minute
 
-// Publisher writes the resource autoupdate_agent_report of a server: what the hosts of its share run, group by group.
-// Servers whose reports are in the store share the hosts among them, so that the sum counts each host once. A server
-// that comes to others writes an empty report first, for they go on to report its share until they have seen it. Two
-// of the same name have the same share, and the report of one of them. It is for people and their programs; no
-// rollout goes by it.
+// Publisher writes the resource autoupdate_agent_report of a server: the versions on the hosts of its share, group by
+// group. Servers with reports in the store share the hosts among them, so that the sum counts each host once. A new
+// server first writes an empty report, since the others include its share until they have seen it. Servers of the
+// same name have the same share, and write one report. The report is for people and their programs; no rollout
+// depends on it.
 type Publisher struct {
 	Name  string // of the server
 	Store store.Store
 	Clock func() time.Time
-	// Rollout returns the one that is under way; nil for none.
+	// Rollout returns the rollout in progress, or nil.
 	Rollout func() *rollout.Rollout
 	Fleet   Reported
 	Log     *slog.Logger
@@ -33,8 +33,8 @@ type Publisher struct {
 	last time.Time
 }
 
-// Run publishes whenever it is told to and a minute has passed, until ctx ends. Trouble with the store is
-// in the log already, where it is that of the engine.
+// Run publishes on a tick if a minute has passed, until ctx ends. If the store is in trouble, the engine
+// has logged that already.
 func (p *Publisher) Run(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		select {
@@ -48,7 +48,7 @@ func (p *Publisher) Run(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// Publish writes the report, where there is something to report and the last one is a minute old.
+// Publish writes the report if there are hosts and a rollout, and the last report is a minute old.
 func (p *Publisher) Publish(ctx context.Context) error {
 	now, current := p.Clock(), p.Rollout()
 	if now.Sub(p.last) < publishEvery || current == nil || p.Fleet.Len() == 0 {
@@ -80,7 +80,7 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	}
 }
 
-// servers are the names of those whose reports say something, this server's too if it has one.
+// servers returns the names of servers with a current report, this server's too if it has one.
 func (p *Publisher) servers(ctx context.Context, now time.Time) (names []string, err error) {
 	items, _, err := p.Store.List(ctx, rollout.ReportKey(""))
 	if err != nil {
@@ -98,14 +98,14 @@ func (p *Publisher) servers(ctx context.Context, now time.Time) (names []string,
 	return names, nil
 }
 
-// Reported is what hosts report.
+// Reported is a fleet with its counts.
 type Reported interface {
-	// CountsOfShare returns the counts of the hosts that a server reports, one of several.
+	// CountsOfShare returns the counts of the hosts in the share of one of several servers.
 	CountsOfShare(r *rollout.Rollout, server string, servers []string, now time.Time) rollout.Counts
 	Len() int
 }
 
-// ServerName makes the name of a server out of that of its machine.
+// ServerName makes a server's name from its machine's.
 func ServerName(hostname string) string {
 	name := strings.Map(func(r rune) rune {
 		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-.", r) {

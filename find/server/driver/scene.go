@@ -8,7 +8,7 @@ import (
 	"teleport-update/find/server/answers"
 )
 
-// Order carries out what a person wants, or returns a *rollout.RefusedError.
+// Order carries out a person's order, or returns a *rollout.RefusedError.
 func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollout.Result, error) {
 	var last rollout.Result
 	_, err := e.apply(ctx, cmp.Or(o.Who, "unknown"), o.Why, func(s seen) (rollout.Result, string, error) {
@@ -23,7 +23,7 @@ func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollo
 	return last, err
 }
 
-// Scene is what there is now, for people.
+// Scene returns the present state, for people.
 func (e *Engine) Scene(ctx context.Context) (scene rollout.Scene, err error) {
 	err = e.look(ctx, func(s seen) {
 		scene = rollout.Scene{Config: s.config, Version: s.version, Rollout: s.rollout, Counts: s.counts.Detached(), Now: s.now}
@@ -32,7 +32,7 @@ func (e *Engine) Scene(ctx context.Context) (scene rollout.Scene, err error) {
 	return scene, err
 }
 
-// LastScene is what there was when the resources were read last, with what hosts report now.
+// LastScene returns the resources that were read last, with present counts.
 func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
 	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(),
 		CompleteAt: e.opts.Inventory.CompleteAt()}
@@ -42,8 +42,8 @@ func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
 	return scene
 }
 
-// CountedScene is what there was when the resources were read last, with what the engine counted last: nothing is read or
-// counted for it. Counts of another rollout are left out; the next look, within seconds, has others.
+// CountedScene returns the resources that were read last, with the last counts of the engine: it reads and counts
+// nothing. If the counts do not fit the rollout, they are left out; the next look, within seconds, has others.
 func (e *Engine) CountedScene(last answers.Resources) rollout.Scene {
 	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(),
 		CompleteAt: e.opts.Inventory.CompleteAt()}
@@ -55,7 +55,7 @@ func (e *Engine) CountedScene(last answers.Resources) rollout.Scene {
 	return scene
 }
 
-// Foresee returns the warnings of rollout.Foresee for a scene that comes without counts.
+// Foresee returns the warnings of rollout.Foresee for a scene without counts.
 func (e *Engine) Foresee(s rollout.Scene) []string {
 	if s.Version == nil {
 		return nil

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// maxSkew is how far the clocks of a server and of its store may be apart.
+// maxSkew is the greatest accepted difference between the clocks of a server and its store.
 const maxSkew = 10 * time.Second
 
-// SkewError says that the clock of a server is not to be trusted, or that of its store.
+// SkewError says that the clocks of a server and its store disagree, and that neither can be trusted.
 type SkewError struct {
-	Ahead time.Duration // the server's clock of the store's; negative: it is behind
+	Ahead time.Duration // the server's clock before the store's; negative: it is behind
 }
 
 func (e *SkewError) Error() string {
@@ -24,8 +24,8 @@ func (e *SkewError) Error() string {
 		e.Ahead.Abs().Round(time.Second), side, maxSkew)
 }
 
-// checkClock compares the clocks of server and store, and returns a *SkewError if they are too far apart by any reckoning:
-// how long the question was under way is not held against either.
+// checkClock compares the clocks of server and store, and returns a *SkewError if they are too far apart, even after the
+// time of the request is allowed for.
 func (e *Engine) checkClock(ctx context.Context) error {
 	if e.opts.StoreClock == nil {
 		return nil
@@ -51,7 +51,7 @@ func (e *Engine) checkClock(ctx context.Context) error {
 	return nil
 }
 
-// Skew returns what the store's clock is ahead of this server's if they are too far apart, and zero if not.
+// Skew returns how far the store's clock is ahead of this server's if they are too far apart, else zero.
 func (e *Engine) Skew() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +61,7 @@ func (e *Engine) Skew() time.Duration {
 	return *e.skew
 }
 
-// deadline is when what was counted at a time is too old to be written, by the store's clock; zero if that is not known.
+// deadline returns when counts become too old to be written, by the store's clock; zero if that is unknown.
 func (e *Engine) deadline(counted time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()

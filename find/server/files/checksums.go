@@ -20,16 +20,15 @@ var (
 // maxReadings is how many files may be open at once to be read for their checksums.
 const maxReadings = 16
 
-// digests computes the sha256 of files and remembers it as long as the file
-// stays the same. However many ask at once, a file is read once, and one file
-// at a time: the answers to hosts come before checksums. Of a file that changes, as
-// one does that is being copied into the folder, only the newest state is read: its
-// reading ends the one before. Who asked for that hears errChanging.
+// digests computes the sha256 of files and remembers it while the file stays the same.
+// However many ask at once, a file is read once, and one file at a time: the answers to
+// hosts come before checksums. If a file changes, such as one that is being copied into
+// the folder, a new reading ends the one before, whose waiters get errChanging.
 type digests struct {
 	mu       sync.Mutex
 	byName   map[string]*digest
-	readings int           // that have a file open
-	turn     chan struct{} // holds one who reads
+	readings int           // with an open file
+	turn     chan struct{} // held by the active reading
 }
 
 type digest struct {
@@ -56,8 +55,8 @@ func (d *digests) get(ctx context.Context, name string, f *os.File, info os.File
 	}
 }
 
-// find returns the digest of a file, whose reading it begins where nobody has yet. It
-// takes f over unless there is an error.
+// find returns the digest of a file, and begins to read the file unless that has begun.
+// It takes f over unless there is an error.
 func (d *digests) find(name string, id parts.FileID, f *os.File) (*digest, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,8 +75,8 @@ func (d *digests) find(name string, id parts.FileID, f *os.File) (*digest, error
 		d.byName, d.turn = make(map[string]*digest), make(chan struct{}, 1)
 	}
 	d.readings++
-	// Not the context of who asks, so that the others who wait do not lose it when
-	// the first who asked goes away.
+	// Not the context of the request, so that other waiters do not lose the result when
+	// the first one goes away.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	found = &digest{id: id, cancel: cancel, done: make(chan struct{})}
 	d.byName[name] = found
@@ -100,7 +99,7 @@ func (d *digests) compute(ctx context.Context, name string, to *digest, f *os.Fi
 	defer d.mu.Unlock()
 	d.readings--
 	if to.err != nil && d.byName[name] == to {
-		delete(d.byName, name) // the next who asks tries again
+		delete(d.byName, name) // the next request tries again
 	}
 }
 

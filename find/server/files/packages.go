@@ -13,8 +13,8 @@ import (
 	"teleport-update/internal/version"
 )
 
-// PackagesPath is where packages of the updater are served: it and a file's
-// name, or ChecksumsName.
+// PackagesPath is the address of packages of the updater: it begins the path, and a
+// file's name or ChecksumsName follows.
 const PackagesPath = "/packages/"
 
 // ChecksumsName is the list of all packages, in the form of sha256sum(1), sorted
@@ -49,7 +49,7 @@ func OpenPackages(dir string, log *slog.Logger) (*Packages, error) {
 	return &Packages{files: files}, nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (p *Packages) Close() error { return p.files.Close() }
 
 // ServeHTTP serves the file that the path value "name" names.
@@ -82,7 +82,7 @@ func (p *Packages) serveChecksums(w http.ResponseWriter, req *http.Request) {
 	for _, name := range names {
 		f, info, err := p.files.open(name)
 		if err != nil {
-			continue // gone by now, or not a file
+			continue // gone meanwhile, or not a file
 		}
 		sum, err := p.files.digests.get(req.Context(), name, f, info)
 		if err != nil {
@@ -117,13 +117,13 @@ func (p *Packages) names() ([]string, error) {
 	return names, nil
 }
 
-// signedName is the package that a signature is of; any other name is its own.
+// signedName returns the package of a signature, or the name itself.
 func signedName(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".asc"), ".sig")
 }
 
-// packageVersion reads the version in the name of a package, as semver writes
-// it: packages have a "~" where that has its first "-".
+// packageVersion reads the version in the name of a package, in semver form: packages
+// have a "~" in the place of its first "-".
 func packageVersion(name string) (string, bool) {
 	if strings.Trim(name, parts.Letters+"._+~-") != "" {
 		return "", false

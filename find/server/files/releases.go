@@ -23,14 +23,14 @@ import (
 	"teleport-update/versions/signature"
 )
 
-// ReleasesPath is where releases are served: it and a file's name.
+// ReleasesPath begins the address of a release; a file's name follows.
 const ReleasesPath = "/releases/"
 
 const checksumSuffix = ".sha256"
 
-// Releases serves the tarballs of one folder, with ranges and strong entity
-// tags, a .sha256 beside each: the file of that name where there is one,
-// else computed; and the .sig beside each where there is one.
+// Releases serves the tarballs of one folder, with ranges and strong entity tags.
+// Beside each it serves a .sha256, from the file of that name or else computed, and the
+// .sig if there is one.
 //
 // Nothing else of the folder is served, and nothing outside it: no names
 // starting with a dot, no other kinds of file, no folders, and no symbolic
@@ -38,7 +38,7 @@ const checksumSuffix = ".sha256"
 type Releases struct {
 	root    *os.Root
 	log     *slog.Logger
-	rare    *slog.Logger // what anybody can cause
+	rare    *slog.Logger // for entries that anybody can cause
 	digests digests
 }
 
@@ -51,7 +51,7 @@ func OpenReleases(dir string, log *slog.Logger) (*Releases, error) {
 	return &Releases{root: root, log: log, rare: parts.Rare(log)}, nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (r *Releases) Close() error { return r.root.Close() }
 
 // Has reports whether there is a release, for any system, of a version and edition.
@@ -60,13 +60,12 @@ func (r *Releases) Has(v string, e version.Edition) bool {
 	return err == nil && slices.ContainsFunc(found, func(n release) bool { return n.whole && n.version == v && n.edition == e })
 }
 
-// Complete fills in what is left empty of a version and an edition, from what
-// there is: the newest version, and the edition that it has a release of. Both
-// stay empty if the folder has nothing to say. More than one edition to
-// choose from is an error.
+// Complete fills in an empty version and an empty edition from the folder: the newest
+// version, and the edition of its release. Both stay empty if the folder has no answer.
+// If there are several editions, that is an error.
 //
-// A release counts once its .sha256 is there: a tarball alone may be one that is
-// still being copied, and nobody has said which bytes it should have.
+// A release counts once its .sha256 is there: a tarball alone may still be being
+// copied, and nobody has said which bytes it should have.
 func (r *Releases) Complete(v string, e version.Edition) (string, version.Edition, error) {
 	found, err := r.list()
 	if err != nil {
@@ -86,9 +85,8 @@ func (r *Releases) Complete(v string, e version.Edition) (string, version.Editio
 	return v, e, nil
 }
 
-// newest returns the newest version that there is for each architecture that there is a tarball of its edition for: a mirror
-// that has brought one architecture of a new version has not brought it to the hosts of the others. If there is none, it is
-// the newest of all.
+// newest returns the newest version with tarballs for all architectures that its edition has tarballs for: a mirror may have
+// brought only one architecture of a newer version. If no version has all, it is the newest version of all.
 func newest(found []release) (v string) {
 	systems, of := make(map[version.Edition]map[string]bool), make(map[[2]string]map[string]bool)
 	add := func(to map[string]bool, system string) map[string]bool {
@@ -113,8 +111,8 @@ func newest(found []release) (v string) {
 	return ""
 }
 
-// EditionOf returns the edition that there is a tarball of for a version, whole or
-// not; empty if there is none.
+// EditionOf returns the edition of a version's tarballs, with or without checksum;
+// empty if there are none.
 func (r *Releases) EditionOf(v string) (version.Edition, error) {
 	found, err := r.list()
 	if err != nil {
@@ -136,7 +134,7 @@ func editionOf(found []release, v string) (e version.Edition, err error) {
 	return e, nil
 }
 
-// Unchecked returns the tarballs that do not count, since their .sha256 is missing.
+// Unchecked returns the tarballs that do not count because their .sha256 is missing.
 func (r *Releases) Unchecked() (names []string, err error) {
 	found, err := r.list()
 	for _, n := range found {
@@ -226,7 +224,7 @@ func (r *Releases) refuse(w http.ResponseWriter, name string, err error) {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "too many checksums are being computed", http.StatusServiceUnavailable)
 	case errors.Is(err, context.Canceled):
-		// Nobody waits for an answer any more.
+		// The client is gone.
 	default: // no permission, a link that leads out of the folder, a disk that fails
 		r.rare.Warn("a release cannot be read", "name", name, "error", err)
 		http.Error(w, "the file cannot be read", http.StatusInternalServerError)

@@ -19,22 +19,22 @@ import (
 )
 
 // Repository serves the apt and yum repositories of one folder, which package
-// packaging/repository makes, and what hosts are configured with:
+// packaging/repository makes, and the files to configure hosts:
 //
 //	GET /apt/…, /yum/…
 //	GET /teleport-update.asc, /teleport-update.sources, /teleport-update.repo
 //
 // Nothing else of the folder is served, and nothing outside it: no names that start
-// with a dot, which are those of files that are being written, no folders, no lists
-// of them, and no symbolic links that lead out of it. The folder may be exchanged
-// while the server runs, or be a link that is.
+// with a dot (files that are being written), no folders, no lists of them, and no
+// symbolic links that lead out of it. The folder may be exchanged while the server
+// runs, or be a link that is exchanged.
 type Repository struct {
 	dir  string
 	log  *slog.Logger
-	rare *slog.Logger // what anybody can cause
+	rare *slog.Logger // for entries that anybody can cause
 }
 
-// The folders that a repository has, of which one is enough, and its other files.
+// The folders of a repository, one of which is enough, and its other files.
 var (
 	repositoryFolders = []string{"apt", "yum"}
 	repositoryFiles   = []string{"teleport-update.asc", "teleport-update.sources", "teleport-update.repo"}
@@ -53,7 +53,7 @@ func OpenRepository(dir string, log *slog.Logger) (*Repository, error) {
 	return nil, fmt.Errorf("open the repository: %s has neither apt nor yum in it", dir)
 }
 
-// Wrap returns a handler that serves the repository, and all else as next does.
+// Wrap returns a handler that serves the repository, and passes other requests to next.
 func (r *Repository) Wrap(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
@@ -67,7 +67,7 @@ func (r *Repository) Wrap(next http.Handler) http.Handler {
 	return mux
 }
 
-// ServeHTTP serves the file that the path of the URL names.
+// ServeHTTP serves the file at the path of the URL.
 func (r *Repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	name := strings.TrimPrefix(req.URL.Path, "/")
 	if !isServed(name) {
@@ -89,7 +89,7 @@ func (r *Repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serve(w, exactly(req, info.ModTime()), f, contentTypeOf(name), parts.Identify(info).Etag(), settled(info.ModTime(), time.Now()))
 }
 
-// open opens a regular file below the folder that has the name now.
+// open opens a regular file below the folder that r.dir names now.
 func (r *Repository) open(name string) (*os.File, os.FileInfo, error) {
 	root, err := os.OpenRoot(r.dir)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *Repository) open(name string) (*os.File, os.FileInfo, error) {
 	return f, info, nil
 }
 
-// isServed reports whether a path may be that of a file of a repository.
+// isServed reports whether a path may belong to a file of a repository.
 func isServed(name string) bool {
 	first, rest, below := strings.Cut(name, "/")
 	if !below {
@@ -134,10 +134,10 @@ func isServed(name string) bool {
 
 var namedByDigest = regexp.MustCompile(`/by-hash/[A-Z0-9]+/[0-9a-f]+$|/repodata/[0-9a-f]{64}-[^/]+$`)
 
-// cacheControl says for how long caches between hosts and server may answer
-// themselves. What has a digest for a name never changes. A package is never
-// published with another content either, but somebody may begin a repository anew.
-// All else has to be asked for each time, as clients take it for the newest.
+// cacheControl returns for how long caches between hosts and server may answer
+// themselves. A file named by its digest never changes. A package is never published
+// with another content either, but somebody may begin a repository anew. Clients must
+// ask for all other files each time, since they need the newest.
 func cacheControl(name string) string {
 	switch {
 	case namedByDigest.MatchString(name):
@@ -164,9 +164,9 @@ func contentTypeOf(name string) string {
 	return "application/octet-stream"
 }
 
-// exactly makes a question for what changed since a time one for what changed from
-// that time: a repository that was restored from a copy has older files, and apt
-// knows no entity tags.
+// exactly removes If-Modified-Since unless it is the exact time of the file: a
+// repository that was restored from a copy has older files, and apt knows no entity
+// tags.
 func exactly(req *http.Request, modified time.Time) *http.Request {
 	since := req.Header.Get("If-Modified-Since")
 	if at, err := http.ParseTime(since); since == "" || err == nil && at.Equal(modified.Truncate(time.Second)) {
@@ -177,8 +177,8 @@ func exactly(req *http.Request, modified time.Time) *http.Request {
 	return other
 }
 
-// settled keeps a time back that does not tell a file from the next one, as a
-// second may bring two (RFC 9110, 8.8.2.2).
+// settled returns no time for a file that changed in the last two seconds: a later
+// change may have the same time (RFC 9110, 8.8.2.2).
 func settled(modified, now time.Time) time.Time {
 	if now.Sub(modified) < 2*time.Second {
 		return time.Time{}

@@ -8,12 +8,12 @@ import (
 	"teleport-update/internal/version"
 )
 
-// NameTemplate is the name of a release's tarball, in the language of the
-// updater's URL templates. It is that of Teleport's own releases.
+// NameTemplate is the name of a release's tarball, in the language of the updater's URL
+// templates. Teleport's own releases use it.
 const NameTemplate = `teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}-{{.OS}}-{{.Arch}}{{if .FIPS}}-fips{{end}}-bin.tar.gz`
 
-// Name is what NameTemplate makes of a release for a system and an
-// architecture, as Go names them.
+// Name fills NameTemplate for a release, a system and an architecture, as Go names
+// them.
 func Name(v string, e version.Edition, os, arch string) string {
 	name, suffix := "teleport", ""
 	if e.Enterprise() {
@@ -25,7 +25,7 @@ func Name(v string, e version.Edition, os, arch string) string {
 	return fmt.Sprintf("%s-v%s-%s-%s%s-bin.tar.gz", name, v, os, arch, suffix)
 }
 
-// tarballTypes are the files that are served, and as what. None of them gets a
+// tarballTypes are the served file types with their content types. They get no
 // Content-Encoding: the compressed file is the thing itself.
 var tarballTypes = map[string]string{
 	".tar.gz":  "application/gzip",
@@ -34,7 +34,7 @@ var tarballTypes = map[string]string{
 	".tzst":    "application/zstd",
 }
 
-// IsTarball reports whether a file of that name is served as a release's tarball.
+// IsTarball reports whether a file of that name is served as a tarball of a release.
 func IsTarball(name string) bool {
 	_, ok := tarballType(name)
 	return ok
@@ -55,7 +55,7 @@ func tarballType(name string) (string, bool) {
 	return "", false
 }
 
-// release is what the name of a tarball says.
+// release is the content of a tarball's name.
 type release struct {
 	version string
 	edition version.Edition
@@ -64,14 +64,14 @@ type release struct {
 	whole   bool // its checksum is there
 }
 
-// ReleaseOf returns the version and the edition that the name of a tarball says, where it
-// is one that NameTemplate gives.
+// ReleaseOf returns the version and the edition in the name of a tarball, if NameTemplate
+// gives such a name.
 func ReleaseOf(name string) (v string, e version.Edition, ok bool) {
 	r, ok := parseName(name)
 	return r.version, r.edition, ok
 }
 
-// parseName reads the names that NameTemplate gives.
+// parseName reads names in the form of NameTemplate.
 func parseName(name string) (release, bool) {
 	rest, ok := strings.CutPrefix(name, "teleport-")
 	if !ok {

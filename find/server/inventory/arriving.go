@@ -11,20 +11,20 @@ import (
 const (
 	// bodyTime is how long a report may take to arrive, once its header is there.
 	bodyTime = 2 * time.Second
-	// arrivingAtOnce is how many reports of one address may be on their way at once. The next one ends the wait
-	// for the one that has been on its way for longest: whoever sends a header and no body takes the place of
-	// nobody but of others that do the same.
+	// arrivingAtOnce is how many reports of one address may be on their way at once. The next one ends the
+	// wait for the oldest: a client that sends headers without bodies takes places only from others that do
+	// the same.
 	arrivingAtOnce = 64
 )
 
-// arriving is the reports whose header is there and whose body is not, by address. They have no secret yet that
-// anybody has looked at, and take none of the places of reports under way.
+// arriving holds the requests with a header and no body yet, by address. Nobody has checked their secrets, so
+// they take none of the places of reports in progress.
 type arriving struct {
 	mu     sync.Mutex
 	bodies map[netip.Addr][]*http.ResponseController // the oldest first
 }
 
-// begin notes that a report of an address is on its way; the function that it returns ends that.
+// begin notes that a report of an address is on its way. Its result ends that.
 func (a *arriving) begin(w http.ResponseWriter, remote string) (end func()) {
 	body, from := http.NewResponseController(w), addressOf(remote)
 	body.SetReadDeadline(time.Now().Add(bodyTime))
@@ -59,7 +59,8 @@ func (a *arriving) end(from netip.Addr, body *http.ResponseController) {
 	a.bodies[from] = waiting
 }
 
-// addressOf returns who sends a request. An owner of IPv6 addresses has at least 2^64 of them: all of these are one.
+// addressOf returns the address of a client. An owner of IPv6 addresses has at least 2^64 of them, and all of these
+// count as one.
 func addressOf(remote string) netip.Addr {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// askedFor is how long it is known who asked, in parts of askedPart.
+	// askedFor is how long requests are remembered, in parts of askedPart.
 	askedFor   = time.Hour
 	askedPart  = 5 * time.Minute
 	askedParts = int(askedFor/askedPart) + 1
-	// maxAskedGroups and maxAskedVersions bound what anybody can make up.
+	// maxAskedGroups and maxAskedVersions bound data that anybody can make up.
 	maxAskedGroups   = 200
 	maxAskedVersions = 20
-	// otherGroups stands for the groups that there is no room for.
+	// otherGroups stands for the groups beyond maxAskedGroups.
 	otherGroups = "(other groups)"
-	// longestGroup is above that of any group in a schedule.
+	// longestGroup is longer than any group's name in a schedule.
 	longestGroup = 200
 )
 
-// Asked counts who has asked find in the last hour. Anybody can ask, in any name, and
-// as often as they like: it is for people to look at, and no rollout is moved by it.
-// Its memory is bounded: about a kilobyte for a group and five minutes.
+// Asked counts requests to find in the last hour. Anybody can ask, in any name and as
+// often as they like, so the counts are only for people, and no rollout depends on
+// them. Its memory is bounded: about a kilobyte for a group and five minutes.
 type Asked struct {
 	Clock func() time.Time
 	named func(group string) bool
@@ -38,7 +38,7 @@ type Asked struct {
 	mu    sync.Mutex
 	since time.Time
 	parts [askedParts]askedTime
-	last  *askedTime // that of the question before
+	last  *askedTime // of the last request
 }
 
 type askedTime struct {
@@ -52,8 +52,8 @@ type askedGroup struct {
 	hosts     sketch
 }
 
-// NewAsked returns one that has counted nothing yet. named reports whether a group is one that the operator has
-// named: it is counted by itself, whatever others make up. It must not block; nil: none is.
+// NewAsked returns an empty Asked. named reports whether the operator has named a group: such a group has its
+// own count, whatever others make up. It must not block, and may be nil.
 func NewAsked(clock func() time.Time, named func(group string) bool) *Asked {
 	if named == nil {
 		named = func(string) bool { return false }
@@ -61,7 +61,7 @@ func NewAsked(clock func() time.Time, named func(group string) bool) *Asked {
 	return &Asked{Clock: clock, named: named, seed: maphash.MakeSeed(), since: clock()}
 }
 
-// Count counts a question and the version that was the answer at a moment.
+// Count counts a request and the version in its answer.
 func (a *Asked) Count(q rollout.Query, version string, now time.Time) {
 	var hash uint64
 	if q.Host != "" {
@@ -78,7 +78,7 @@ func (a *Asked) Count(q rollout.Query, version string, now time.Time) {
 		}
 		if g = part.groups[name]; g == nil {
 			g = &askedGroup{versions: make(map[rollout.Semver]*int64)}
-			part.groups[string([]byte(name))] = g // q is part of a whole request
+			part.groups[string([]byte(name))] = g // a part of q would keep the whole request in memory
 		}
 	}
 	g.questions++
@@ -111,7 +111,7 @@ func (a *Asked) part(now time.Time) *askedTime {
 	return a.last
 }
 
-// Summary returns who has asked in the last hour. known says which groups there are.
+// Summary returns the counts of the last hour. known says which groups exist.
 func (a *Asked) Summary(known func(group string) bool) adminapi.Asked {
 	now := a.Clock()
 	answer := adminapi.Asked{Unconfirmed: true, Since: latest(a.since, now.Add(-askedFor)), Groups: []adminapi.AskedGroup{},
@@ -153,8 +153,8 @@ func (a *Asked) Summary(known func(group string) bool) adminapi.Asked {
 	return answer
 }
 
-// sketch is a HyperLogLog of 1024 registers: it tells how many different hosts there
-// were, to about three in a hundred, in a kilobyte.
+// sketch is a HyperLogLog of 1024 registers: it estimates the number of different
+// hosts, to about three in a hundred, in a kilobyte.
 type sketch struct{ registers [1 << sketchBits]uint8 }
 
 const sketchBits = 10
@@ -182,7 +182,7 @@ func (s *sketch) count() int {
 	}
 	estimate := 0.7213 / (1 + 1.079/m) * m * m / sum
 	if estimate <= 2.5*m && zeros > 0 {
-		estimate = m * math.Log(m/zeros) // few of them are counted better this way
+		estimate = m * math.Log(m/zeros) // better for few hosts
 	}
 	return int(math.Round(estimate))
 }

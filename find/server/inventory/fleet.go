@@ -1,6 +1,6 @@
-// Package inventory keeps what hosts report of themselves: which hosts have joined, by which token, what they
-// run and what became of their updates. All of it is in memory, and what must outlast the process is in the
-// store before a report is answered. It also counts who asks, which no rollout depends on.
+// Package inventory keeps the reports of hosts: which hosts have joined, by which token, their versions and
+// the results of their updates. All of it is in memory. Data that must outlast the process is in the store
+// before a report is answered. The package also counts requests to find, on which no rollout depends.
 package inventory
 
 import (
@@ -25,7 +25,7 @@ import (
 const (
 	// MaxHosts is how many hosts a server knows at most.
 	MaxHosts = 2_000_000
-	// maxErrorKept is how much of the error of a host is kept, in bytes.
+	// maxErrorKept is how many bytes of a host's error are kept.
 	maxErrorKept = 1000
 	// MaxBurst is how many reports of one host are taken in a minute: an update
 	// makes three.
@@ -34,62 +34,62 @@ const (
 
 // FleetOptions are the parts of a Fleet.
 type FleetOptions struct {
-	// Store is where hosts, tokens and last reports are kept; nil: nowhere.
+	// Store keeps hosts, tokens and last reports; nil: they are lost with the process.
 	Store store.Store
 	Clock func() time.Time
-	// Skew returns what the store's clock is ahead of Clock if they are too far apart, else zero: reports have the times of the
-	// store's clock, by which other servers count. Nil: there is one clock.
+	// Skew returns how far the store's clock is ahead of Clock if they are too far apart, else zero. Reports have times of
+	// the store's clock, since other servers count by it. Nil: there is one clock.
 	Skew func() time.Duration
-	// Elapsed returns for how long this process is there, by a clock that nobody sets and that goes on while the machine
-	// is suspended; nil: by the system's, which does not.
+	// Elapsed returns the age of this process by a clock that nobody sets and that goes on while the machine is
+	// suspended. Nil: by the system's monotonic clock, which stops then.
 	Elapsed func() time.Duration
-	// Progress is called now and then during a tick: those of a large store may take minutes, and are not loops that hang. Nil: nobody is.
+	// Progress is called now and then during a tick: a tick with a large store may take minutes without hanging. May be nil.
 	Progress func()
-	// Jitter is what hosts are told where their group has none of its own.
+	// Jitter is for hosts whose group sets none.
 	Jitter time.Duration
-	// Named reports whether a group or a version is one that the configuration or the rollout has named:
-	// whatever hosts make up, there is room for it. It must not block; nil: none is.
+	// Named reports whether the configuration or the rollout has named a group or a version: there is
+	// room for it, whatever hosts make up. It must not block, and may be nil.
 	Named func(word string) bool
 	Log   *slog.Logger
 }
 
-// Fleet is the hosts that have joined, and their last reports. All of
-// it is in memory; what must outlast the process is also in the store, and other
-// servers with the same store know it some seconds later. Its methods may be called
-// from several goroutines at once.
+// Fleet is the hosts that have joined, and their last reports. All of it is in memory;
+// data that must outlast the process is also in the store, and other servers with the
+// same store have it some seconds later. Its methods are safe for concurrent use.
 type Fleet struct {
 	opts FleetOptions
 
 	mu    sync.RWMutex
 	table *fleet.Table
-	// covered is since when every report to any server is known here.
+	// covered is since when this server knows every report to any server.
 	covered time.Time
-	// misheard is until when reports may have the times of a clock that was wrong.
+	// misheard is until when reports may have times of a wrong clock.
 	misheard time.Time
 	// synced is when the store was last read.
 	synced time.Time
-	// kept is when it was last at one with this server, which had written who has reported; of FleetOptions.Elapsed.
+	// kept is when the store last had this server's reports and this server the store's changes; by
+	// FleetOptions.Elapsed.
 	kept   time.Duration
 	tokens map[string]token // by name
-	// dirty are hosts with changes that are not in the store yet. The number grows
+	// dirty are the hosts with changes that are not in the store yet. The number grows
 	// with each change.
 	dirty   map[rollout.HostID]uint64
 	changes uint64
-	// newer has what newer servers of the store keep of hosts.
+	// newer has the fields of hosts that only newer servers of the store know.
 	newer map[rollout.HostID]newerFields
-	// trouble is why hosts of the store are not among these, by their keys. Nobody knows what they
-	// would say, so that nothing is complete.
+	// trouble says, by their keys, why items of the store could not be read. Nobody knows what
+	// such hosts would report, so counts are not complete.
 	trouble map[string]error
 	words   vocabulary
-	loading atomic.Bool           // what is in the store is not here yet
-	loaded  chan struct{}         // is closed when it is
+	loading atomic.Bool           // the store's hosts are not in memory yet
+	loaded  chan struct{}         // closed when they are
 	failing atomic.Pointer[error] // why reports cannot be kept
 
 	keep keeper
 }
 
-// NewFleet returns one without hosts and without a store, of a server that started at
-// a moment and tells hosts that jitter where their group has none of its own.
+// NewFleet returns a Fleet without hosts and without a store, for a server that started
+// at a moment. jitter is for hosts whose group sets none.
 func NewFleet(started time.Time, jitter time.Duration) *Fleet {
 	return newFleet(FleetOptions{Jitter: jitter}, started)
 }
@@ -103,9 +103,9 @@ func newFleet(opts FleetOptions, started time.Time) *Fleet {
 	}
 }
 
-// Report takes the report of a host that proves who it is by its secret. When it
-// returns nil, what must not be lost is on stable storage. A host that is refused with ErrMute counts for this server, as
-// one does whose change cannot be kept, and may be heard by another one.
+// Report takes the report of a host that proves its identity by its secret. When it returns nil, everything that must not
+// be lost is on stable storage. If it returns ErrMute, or the change cannot be kept, the report still counts at this
+// server, and the host may report to another one.
 func (f *Fleet) Report(ctx context.Context, secret string, b rollout.Heartbeat) error {
 	if err := f.waitLoaded(ctx); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (f *Fleet) Report(ctx context.Context, secret string, b rollout.Heartbeat) 
 	return nil
 }
 
-// Take notes the report of a host, which has passed its Check, without asking who
+// Take takes the report of a host, which has passed its Check, without a proof of who
 // sent it.
 func (f *Fleet) Take(b rollout.Heartbeat, now time.Time) {
 	f.mu.Lock()
@@ -142,7 +142,7 @@ func (f *Fleet) CompleteAt() time.Time {
 
 func (f *Fleet) completeAt() time.Time { return latest(f.covered, f.misheard).Add(rollout.PresentFor) }
 
-// reportTime is when a report comes, by the clock that the servers of a store share.
+// reportTime is the present time by the clock that the servers of a store share.
 func (f *Fleet) reportTime() time.Time {
 	now := f.opts.Clock()
 	if f.opts.Skew != nil {
@@ -151,9 +151,9 @@ func (f *Fleet) reportTime() time.Time {
 	return now
 }
 
-// SetRight is called when the clock of this server, or that of the store, was wrong and is right again. Hosts that have
-// reported meanwhile may seem to have been silent since long ago, or to come: nothing follows from that until all have had
-// time to report again.
+// SetRight is called when the clock of this server or of the store was wrong and is right again. Hosts that have reported
+// meanwhile may seem to have reported long ago, or in the future, so counts are incomplete until all have had time to
+// report again.
 func (f *Fleet) SetRight() {
 	now := f.opts.Clock()
 	f.mu.Lock()
@@ -175,21 +175,21 @@ func (f *Fleet) SetRight() {
 	}
 }
 
-// Len returns how many hosts there are.
+// Len returns the number of hosts.
 func (f *Fleet) Len() int {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.table.Len()
 }
 
-// Counts returns what hosts report, for a rollout and those of its plans that can be read. They are not complete
-// either while the store cannot be read: hosts may report to other servers.
+// Counts returns the counts of hosts, for a rollout and its readable plans. They are incomplete while the store
+// cannot be read: hosts may report to other servers.
 func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) (n rollout.Counts) {
 	f.Counting(r, plans, now, func(counted rollout.Counts) { n = counted.Detached() })
 	return n
 }
 
-// Counting calls do with the counts, whose functions hold until do returns: no host is taken up meanwhile.
+// Counting calls do with the counts. Their functions are valid until do returns: no report is taken meanwhile.
 func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -199,7 +199,7 @@ func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, no
 	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
 }
 
-// CountsOfShare returns the counts of the hosts that a server reports, one of several; see rollout.Shared.
+// CountsOfShare returns the counts of the hosts in the share of one of several servers; see rollout.Shared.
 func (f *Fleet) CountsOfShare(r *rollout.Rollout, server string, servers []string, now time.Time) rollout.Counts {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -207,7 +207,7 @@ func (f *Fleet) CountsOfShare(r *rollout.Rollout, server string, servers []strin
 	return rollout.Count(r, hosts, nil, rollout.CountOptions{Jitter: f.opts.Jitter, Now: now}).Detached()
 }
 
-// Each calls do for every host. Nobody reports meanwhile.
+// Each calls do for every host. No report is taken meanwhile.
 func (f *Fleet) Each(do func(*fleet.Entry)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -217,7 +217,7 @@ func (f *Fleet) Each(do func(*fleet.Entry)) {
 	})
 }
 
-// Walk returns a page of hosts in the order of their ids, and whether there are more after it. Nobody reports meanwhile.
+// Walk returns a page of hosts in the order of their ids, and whether more follow. No report is taken meanwhile.
 func (f *Fleet) Walk(w fleet.Walk) (hosts []fleet.Entry, more bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -229,7 +229,7 @@ func (f *Fleet) Walk(w fleet.Walk) (hosts []fleet.Entry, more bool) {
 	return hosts, more
 }
 
-// Entry returns what is known of a host; false where it is not known.
+// Entry returns the entry of a host, and whether there is one.
 func (f *Fleet) Entry(id rollout.HostID) (e fleet.Entry, ok bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -237,23 +237,23 @@ func (f *Fleet) Entry(id rollout.HostID) (e fleet.Entry, ok bool) {
 	return e, ok
 }
 
-// ErrSecret is the error of a report that does not come from the host that it names.
+// ErrSecret is the error of a report without the secret of its host.
 var ErrSecret = errors.New("no host of this host_id reports with this secret: it has not joined, its secret was revoked, or " +
 	"another host has its host_uuid")
 
-// SequenceError is the error of a report that was taken before, or is older than
-// the last one.
+// SequenceError is the error of a report that was taken before, or is older than the
+// last one.
 type SequenceError struct{ Last uint32 }
 
 func (e *SequenceError) Error() string {
 	return fmt.Sprintf("the sequence is not above %d, that of the last report: nothing was changed", e.Last)
 }
 
-// errBurst is the error of a host that reports all the time.
+// errBurst is the error of a host with too many reports.
 var errBurst = fmt.Errorf("more than %d reports in a minute: this report was refused", MaxBurst)
 
-// take notes the report of a host that proves who it is, and says whether something
-// has to be in the store before anybody hears that the report was taken.
+// take takes the report of a host that proves its identity, and reports whether the
+// host has to be written to the store before the report is answered.
 func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id rollout.HostID, changed bool, err error) {
 	id, ok := rollout.ParseUUID(b.HostID)
 	digest := digestOf(secret)
@@ -284,8 +284,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	e.Sequence = uint32(b.Sequence)
 	detectClone(&e, b.BootID, now)
 	if e.Cloned {
-		// Nobody knows which of the hosts this is. What the last one said before
-		// stays.
+		// Nobody knows which of the hosts this is. The last report before stays.
 		e.LastSeen = now
 	} else {
 		if b.Outcome != nil {
@@ -299,7 +298,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	if f.opts.Store != nil && matters(before, e) {
 		f.mark(id)
 	}
-	// What could not be written before counts too.
+	// Earlier changes that could not be written count, too.
 	return id, f.dirty[id] != 0, nil
 }
 
@@ -328,7 +327,7 @@ func detectClone(e *fleet.Entry, boot string, now time.Time) {
 	}
 }
 
-// oneLine makes one line of what a host has sent, of no more than is kept.
+// oneLine makes one line of a host's text, of at most maxErrorKept bytes.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxErrorKept)], "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// HostLife is for how long a host is known that does not report.
+	// HostLife is how long a host without reports is kept.
 	HostLife = 14 * 24 * time.Hour
-	// forgetEvery is how often hosts are looked for that have not reported for too long.
+	// forgetEvery is the time between two removals of such hosts.
 	forgetEvery = time.Hour
 )
 
-// isGone reports whether a host has not been heard of for HostLife. The caller holds f.mu.
+// isGone reports whether the last report of a host is older than HostLife. The caller holds f.mu.
 func (f *Fleet) isGone(e *fleet.Entry, now time.Time) bool {
 	return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife+f.keep.early
 }
 
-// allowForSkew lengthens the life of hosts by what the store's clock is behind this server's, if it is. Reports have its time then, and all
-// hosts seem to have been silent for as long; one that has gone meanwhile still does once the clocks agree. It holds until this process
-// ends.
+// allowForSkew lengthens the life of hosts by the time by which the store's clock is behind this server's. Reports then have the
+// store's time, and all hosts seem to have been silent for that long. The longer life holds until this process ends: once the clocks
+// agree, hosts that went away meanwhile still seem so.
 func (f *Fleet) allowForSkew() {
 	if f.opts.Skew == nil {
 		return
@@ -36,13 +36,13 @@ func (f *Fleet) allowForSkew() {
 	f.keep.early = max(f.keep.early, -ahead)
 }
 
-// isDueToForget reports whether an hour has passed since hosts were forgotten, after a day in which the clocks of all servers agreed.
+// isDueToForget reports whether an hour has passed since hosts were forgotten, and the clocks of all servers have agreed for a day.
 func (f *Fleet) isDueToForget(now time.Time) bool {
 	return now.Sub(f.keep.purged) >= forgetEvery && now.Sub(f.keep.disagreed) > 24*forgetEvery
 }
 
-// forget removes hosts that have not been heard of for HostLife by this server's clock and by the store's, as far as flushAllTime
-// goes; the next tick goes on.
+// forget removes hosts whose last report is older than HostLife by this server's clock and by the store's. It begins no write
+// after flushAllTime; the next tick goes on.
 func (f *Fleet) forget(ctx context.Context, now time.Time) error {
 	at, err := f.opts.Store.Now(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func (f *Fleet) forget(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// forgetSome removes hosts if they are still gone, and returns how many it has removed. One of which the store has another record, or
-// none, is left out: the next Sync settles what is known of it.
+// forgetSome removes hosts that are still gone, and returns how many. It leaves out a host if the store has another record of it, or
+// none: the next Sync settles that.
 func (f *Fleet) forgetSome(ctx context.Context, ids []rollout.HostID, now time.Time) (forgotten int, err error) {
 	var change store.Change
 	f.mu.RLock()

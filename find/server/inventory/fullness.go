@@ -6,11 +6,10 @@ import (
 	"teleport-update/find/fleet"
 )
 
-// nearlyFull is from which part of a bound on people are told, in percent.
+// nearlyFull is the part of a limit, in percent, from which on people get a line about it.
 const nearlyFull = 90
 
-// Full says which of the bounds on what hosts make up are reached, or nearly so; none if nobody needs to
-// know.
+// Full lists the limits on made-up data of hosts that are reached, or nearly so.
 func (f *Fleet) Full() (lines []string) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -8,9 +8,8 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// parseHeartbeat reads a report strictly. Those that are written as the updater writes them take a
-// tenth of the time of the others, which are looked at more closely: it is said what is
-// wrong with them.
+// parseHeartbeat reads a report strictly. A report in the updater's own form takes a tenth of the
+// time of others. Those are read again with errors that say what is wrong.
 func parseHeartbeat(body []byte) (b rollout.Heartbeat, err error) {
 	if b, ok := quickHeartbeat(string(body)); ok {
 		return b, nil
@@ -18,8 +17,8 @@ func parseHeartbeat(body []byte) (b rollout.Heartbeat, err error) {
 	return b, rollout.DecodeJSON(body, &b)
 }
 
-// quickHeartbeat takes a report whose fields have their order, without a space between them and without
-// an escape in them. It is false for all others, whatever they say.
+// quickHeartbeat reads a report with its fields in order, without spaces between them and without
+// escapes. It returns false for any other report.
 func quickHeartbeat(text string) (b rollout.Heartbeat, ok bool) {
 	q := quick{rest: text, ok: true}
 	q.open()
@@ -52,7 +51,7 @@ func quickHeartbeat(text string) (b rollout.Heartbeat, ok bool) {
 	return b, q.ok && q.rest == ""
 }
 
-// quick reads objects of JSON, field by field; ok goes with the first thing that it does not take.
+// quick reads JSON objects field by field. ok becomes false at the first text that it does not take.
 type quick struct {
 	rest  string
 	first bool // no field of the object has been read

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// MaxJoins is how many hosts may join by one token in a minute; those beyond come again with their next
+// MaxJoins is how many hosts may join by one token in a minute. Further ones come again with their next
 // poll.
 const MaxJoins = 1000
 
-// errJoins is the error of a join by a token that too many join by.
+// errJoins is the error of a join by a token that too many hosts join by.
 var errJoins = fmt.Errorf("more than %d hosts join by this token in a minute; join again later", MaxJoins)
 
 // joinRate counts the joins of the minute, by token.

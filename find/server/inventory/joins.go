@@ -14,16 +14,16 @@ import (
 	"teleport-update/find/store"
 )
 
-// UsualHosts is how many hosts may have joined by a token for which nobody has said how many.
+// UsualHosts is how many hosts may join by a token by default.
 const UsualHosts = 100_000
 
-// FullError is the error of a join for which there is no room. Nothing was written.
+// FullError is the error of a join without room for the host. Nothing was written.
 type FullError struct{ why string }
 
 func (e *FullError) Error() string { return e.why }
 
-// mayJoin returns why there is no room for a host, nil if there is. known is a host that has joined before,
-// same one that has done so by this token.
+// mayJoin returns why there is no room for a host, or nil. known says that the host has joined before, same
+// that it did so by this token.
 func (f *Fleet) mayJoin(name string, t token, known, same bool, now time.Time) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -40,7 +40,7 @@ func (f *Fleet) mayJoin(name string, t token, known, same bool, now time.Time) e
 	return nil
 }
 
-// removedBefore fills in what is left in the store of a host that people have removed, and its revision.
+// removedBefore fills in the failure and the revision of a host that people have removed, from the store.
 func (f *Fleet) removedBefore(ctx context.Context, e *fleet.Entry) error {
 	item, err := f.opts.Store.Get(ctx, HostKey(e.ID))
 	if errors.Is(err, store.ErrNotFound) {
@@ -51,7 +51,7 @@ func (f *Fleet) removedBefore(ctx context.Context, e *fleet.Entry) error {
 	}
 	left, _, removed, err := decodeHost(item)
 	if err != nil || !removed {
-		return err // what has joined at another server meanwhile is a conflict
+		return err // a host that has joined at another server meanwhile is a conflict
 	}
 	e.Failed, e.Revision = left.Failed, left.Revision
 	return nil
@@ -61,13 +61,13 @@ func (f *Fleet) removedBefore(ctx context.Context, e *fleet.Entry) error {
 var ErrKnown = errors.New("a host with this host_id has joined already, with another secret: if it is this one, " +
 	"\"teleport-find revoke\" lets it join again; if not, two machines have one host_uuid")
 
-// find returns the name of a token, or ErrToken.
+// findToken returns the name of a token and the token, or ErrToken.
 func (f *Fleet) findToken(secret string, now time.Time) (string, token, error) {
 	hash := parts.HashOfToken(secret)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	name := ""
-	for n, t := range f.tokens { // all of them, whichever it is
+	for n, t := range f.tokens { // all of them, so that the time does not depend on the token
 		if t.Holds(hash, now) {
 			name = n
 		}
@@ -86,8 +86,7 @@ type joinRequest struct {
 	Hostname   string `yaml:"hostname"`
 }
 
-// join makes a host known, durably. One that is known may join only with the secret
-// that it has.
+// join makes a host known, durably. A known host may join only with its present secret.
 func (f *Fleet) join(ctx context.Context, secret string, j joinRequest) error {
 	if err := f.waitLoaded(ctx); err != nil {
 		return err
@@ -134,7 +133,7 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 		return ErrKnown
 	}
 	reference := referenceOf(name, t.ID)
-	// Nothing is written of a host that there is no room for.
+	// Nothing is written if there is no room.
 	if err := f.mayJoin(name, t, known, e.Token == reference, now); err != nil {
 		return err
 	}
@@ -143,13 +142,13 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 			return err
 		}
 	}
-	// What a host that comes back has said before stays: its failure above all.
+	// The earlier reports of a host that comes back stay, above all its failure.
 	e.Secret, e.Token, e.Hostname = [16]byte(hash), reference, j.Hostname
 	e.Sequence, e.Floor = 0, 0
 	f.mu.Lock()
 	e.Group = f.words.fitWord(fleet.Group, j.Group, e.Group, id, now)
 	f.mu.Unlock()
-	// The token must be as it was when it was looked at.
+	// The token must not have changed since it was read.
 	revisions, err := f.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{
 		{Key: tokenPrefix + name, Based: t.revision, Do: store.Keep},
 		{Key: HostKey(id), Value: encodeHost(&e, nil), Based: store.Revision(e.Revision)},

@@ -13,14 +13,14 @@ import (
 	"teleport-update/find/store"
 )
 
-// seenItem is who has reported to another server, as it was read of the store.
+// seenItem lists hosts that have reported to another server, as read from the store.
 type seenItem struct {
 	server string
 	fleet.Seen
 }
 
-// saveSeen writes which hosts have reported to this server since the save before. Each save is an item of its own,
-// which is written once and expires: at a million hosts these are some 60 KB.
+// saveSeen writes which hosts have reported to this server since the last save. Each save is an item of its own,
+// which is written once and expires: for a million hosts it is some 60 KB.
 func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 	if f.Len() == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// hold keeps who has reported to another server until all of the roll has been read that it counts by.
+// hold keeps such a list until all pages of the roll that it refers to have been read.
 func (f *Fleet) hold(item store.Item) error {
 	server, _, _ := strings.Cut(strings.TrimPrefix(item.Key, seenPrefix), "/")
 	if server == f.keep.name || item.Removed {
@@ -83,9 +83,8 @@ func (f *Fleet) hold(item store.Item) error {
 	return nil
 }
 
-// takeHeld takes up what was held, the oldest first. It returns when the newest of that was written. A server that writes now
-// what it saw long ago has another clock, or was held up in its write for as long: what it knew then of all reports is no
-// knowledge of now.
+// takeHeld takes the held lists, the oldest first, and returns when the newest one was written. If a server's newest list is
+// old, it has another clock or its write was held up. In both cases its time of full knowledge does not count.
 func (f *Fleet) takeHeld(now time.Time) (newest time.Time) {
 	held := f.keep.held
 	f.keep.held = nil
@@ -101,7 +100,7 @@ func (f *Fleet) takeHeld(now time.Time) (newest time.Time) {
 		s := &held[i]
 		at := s.To
 		if differ[s.server] || at.After(now) {
-			at = now // by the clock of this server
+			at = now // by this server's clock
 		}
 		newest = latest(newest, at)
 		if !differ[s.server] && now.Sub(at) <= rollout.ReportLife && s.Covered.Before(f.covered) {
@@ -118,7 +117,7 @@ func (f *Fleet) takeSeen(s *fleet.Seen, at time.Time) {
 		if !f.table.At(number, &e) {
 			continue
 		}
-		// Replays are refused by it. What the host said is not known here, so that it makes what is known no newer.
+		// The floor refuses replays. The host's report is not known here, so it does not count as a newer one.
 		e.Floor, e.LastSeen = max(e.Floor, s.Sequence(number)), latest(e.LastSeen, at)
 		f.table.Put(&e)
 	}
@@ -140,8 +139,8 @@ func (f *Fleet) compareClocks(name string, theirs, now time.Time) (differ bool) 
 	return true
 }
 
-// setBack takes times for now that lie ahead of a clock that was set back: a host first seen in a fortnight would be in no
-// count until then, and one that went away would be in all.
+// setBack sets times in the future to now after a clock was set back: otherwise a host first seen in a fortnight would be
+// in no count until then, and one that went away would be in all.
 func (f *Fleet) setBack(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,7 +161,7 @@ func (f *Fleet) setBack(now time.Time) {
 	}
 }
 
-// postpone has hosts that were present at a moment be so for longer.
+// postpone moves the last report of hosts that were present at a moment, so that they stay present for longer.
 func (f *Fleet) postpone(away time.Duration, present time.Time) {
 	var late []rollout.HostID
 	f.table.Each(func(e *fleet.Entry) bool {

@@ -11,14 +11,14 @@ import (
 	"teleport-update/find/store"
 )
 
-// ErrLoading is the error of reports while the hosts of the store are being loaded after a start.
+// ErrLoading is the error of reports while the server loads the store's hosts after a start.
 var ErrLoading = errors.New("the server has just started and is loading the hosts that it knows, and takes no report yet: " +
 	"report again later")
 
-// loadParts is how many parts the hosts are loaded in, so that others get to the store meanwhile.
+// loadParts is the number of parts in which hosts are loaded, so that others can use the store meanwhile.
 const loadParts = 256
 
-// loadPatiently loads the hosts, and tries again while the store cannot be read, until ctx ends.
+// loadPatiently loads the hosts. If the store cannot be read, it tries again until ctx ends.
 func (f *Fleet) loadPatiently(ctx context.Context) {
 	for failing := false; f.loading.Load() && ctx.Err() == nil; failing = true {
 		err := f.load(ctx)
@@ -36,7 +36,7 @@ func (f *Fleet) loadPatiently(ctx context.Context) {
 	}
 }
 
-// load reads all that is in the store, part by part. What changes meanwhile is read with the changes after the
+// load reads the whole store, part by part. Changes during that are read later, with the changes after the
 // revision of the first part.
 func (f *Fleet) load(ctx context.Context) error {
 	f.keep.syncing.Lock()
@@ -46,7 +46,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The revision of an empty store is None: the first part says it all the same.
+	// An empty store has the revision None: the first part returns it all the same.
 	since, first := store.None, true
 	scan := func(prefix string) error {
 		revision, err := f.opts.Store.Scan(ctx, prefix, func(item store.Item) bool {
@@ -80,7 +80,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	f.kept = f.keep.heard
 	newest := f.takeHeld(now)
 	if away := now.Sub(newest); away > 0 && away <= rollout.ReportLife {
-		// Nobody could report while no server was there.
+		// While no server ran, no host could report.
 		f.postpone(away, newest)
 	}
 	f.loading.Store(false)
@@ -90,13 +90,13 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// Loading reports whether the hosts of the store are still being loaded: what is known of them has gaps.
+// Loading reports whether the store's hosts are still being loaded: until then, hosts are missing.
 func (f *Fleet) Loading() bool { return f.loading.Load() }
 
 // peopleWait is how long a command waits for the hosts.
 const peopleWait = 10 * time.Second
 
-// AwaitLoaded waits some seconds for the hosts of the store, and reports whether they are here.
+// AwaitLoaded waits some seconds for the store's hosts, and reports whether they are loaded.
 func (f *Fleet) AwaitLoaded(ctx context.Context) bool {
 	if !f.loading.Load() {
 		return true
@@ -110,7 +110,7 @@ func (f *Fleet) AwaitLoaded(ctx context.Context) bool {
 	return !f.loading.Load()
 }
 
-// loadWait is how long a report waits for the hosts: those of most servers are there in some milliseconds.
+// loadWait is how long a report waits for the hosts: most servers load them in some milliseconds.
 const loadWait = time.Second / 2
 
 func (f *Fleet) waitLoaded(ctx context.Context) error {
@@ -126,7 +126,7 @@ func (f *Fleet) waitLoaded(ctx context.Context) error {
 	return ErrLoading
 }
 
-// Trouble says why reports of hosts are not taken, or cannot be kept; nil if they are.
+// Trouble returns why reports are refused or cannot be kept, or nil.
 func (f *Fleet) Trouble() error {
 	if why := f.failing.Load(); why != nil {
 		return *why
@@ -142,12 +142,12 @@ func (f *Fleet) setFailing(err error) {
 	f.failing.Store(&err)
 }
 
-// ErrMute refuses a report that no other server would hear of.
+// ErrMute refuses a report that no other server would learn about.
 var ErrMute = errors.New("this server has not been able to use its store for some minutes, so that no other server would hear of the " +
 	"report: report again later")
 
-// wasMute reports whether other servers cannot know any more who has reported to this one: it has not written that for
-// longer than a note is good for. The caller holds f.mu.
+// wasMute reports whether this server has not written its list of reports for longer than such a list is valid, so
+// that other servers do not know them. The caller holds f.mu.
 func (f *Fleet) wasMute() bool { return f.opts.Elapsed()-f.kept > rollout.ReportLife }
 
 func (f *Fleet) isMute() bool {
@@ -156,8 +156,8 @@ func (f *Fleet) isMute() bool {
 	return f.opts.Store != nil && f.wasMute()
 }
 
-// speak notes that the store has what this server knows. After a time in which it had not, other servers may have been as
-// mute, with hosts that are not known here yet.
+// speak notes that the store has this server's reports. After a time without that, other servers may have been mute, too,
+// and may know hosts' reports that are not here yet.
 func (f *Fleet) speak(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

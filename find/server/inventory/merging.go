@@ -7,24 +7,25 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// clockDiffers is from which difference on the clocks of two servers do not agree.
+// clockDiffers is the difference from which on the clocks of two servers disagree.
 const clockDiffers = 10 * time.Minute
 
-// merge is what is known of a host by a server that has heard of it, and by another
-// one that has written to the store. changed says that the first one has something to
-// write. Of two reports the one with the higher sequence is the later one: several may
-// come in a second. A verdict of either stays.
+// merge merges the entries of a host from this server and from the store, where another
+// server wrote it. changed says that this server has something to write. The report
+// with the higher sequence is the later one: several may come in a second. Failures
+// from both sides stay.
 func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	if ours.Secret != theirs.Secret {
-		return theirs // it was revoked, or has joined again
+		return theirs // the secret was revoked, or the host has joined again
 	}
 	e, other := theirs, ours
 	if changed && ours.Sequence > theirs.Sequence {
 		e, other = ours, theirs
 	}
 	mergeFailure(&e, &other)
-	// To a server whose clock leaps, or that was not told who reports to others, a host may be back after a long time. One that
-	// others have heard of all the time is not new: it would be in no count for a minute, and a group could end without it.
+	// After a leap of its clock, or without other servers' lists, a server may take a host for one that is back after a long
+	// time. If others have heard from it all the time, it is not new: a new host is in no count for a minute, and a group
+	// could end without it.
 	if e.FirstSeen.After(other.FirstSeen) && e.FirstSeen.Sub(other.LastSeen) <= rollout.PresentFor {
 		e.FirstSeen = other.FirstSeen
 	}
@@ -40,7 +41,7 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	return e
 }
 
-// matters reports whether a host has changed in more than when it was last heard of.
+// matters reports whether anything has changed but the last time of a report.
 func matters(before, after fleet.Entry) bool {
 	for _, e := range []*fleet.Entry{&before, &after} {
 		e.LastSeen, e.Sequence, e.Floor, e.Burst = time.Time{}, 0, 0, 0
@@ -51,14 +52,14 @@ func matters(before, after fleet.Entry) bool {
 	return before != after
 }
 
-// mergeFailure settles which failure of a host is the last one, and when servers have heard of it first. A host repeats how its last
-// attempt ended: to a server that had not heard of that before, it is a failure of now, and would count for a later attempt. e is the
-// entry of the later report.
+// mergeFailure settles which failure of a host is the last one, and when a server first heard of it. A host repeats the result of its
+// last attempt: a server that did not know it takes it for a present failure, which would count for a later attempt. e is the entry
+// with the later report.
 func mergeFailure(e, other *fleet.Entry) {
-	setBack := e.Sequence > other.Sequence && other.LastSeen.Sub(e.LastSeen) > clockDiffers // the clock of e's server was
+	setBack := e.Sequence > other.Sequence && other.LastSeen.Sub(e.LastSeen) > clockDiffers // the clock of e's server
 	known := e.Failed.Target == other.Failed.Target && e.Failed.Outcome.Equal(other.Failed.Outcome)
 	switch {
-	case other.Failed.Outcome.After(e.Failed.Outcome): // by the clock of the host: those of the servers may differ
+	case other.Failed.Outcome.After(e.Failed.Outcome): // by the clock of the host, since those of servers may differ
 		e.Failed = other.Failed
 	case known && (setBack || other.Failed.At.Before(e.Failed.At)):
 		e.Failed.At = other.Failed.At
@@ -67,8 +68,8 @@ func mergeFailure(e, other *fleet.Entry) {
 	}
 }
 
-// notEarlier moves what a host says for the first time to when it was last heard without it, if it lies long before: the clock
-// of the server that took the later report was set back. A failure would count for an attempt before the one that it is of.
+// notEarlier moves a host's new event to the last report without it, if the event lies long before that report: the clock of
+// the server that took the event was set back. Otherwise a failure would count for an earlier attempt.
 func notEarlier(e *rollout.Event, before rollout.Event, heard time.Time) {
 	if e.Target != "" && *e != before && heard.Sub(e.At) > clockDiffers {
 		e.At = heard

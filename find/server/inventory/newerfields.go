@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// newerFields are those of a host's item that this version does not know. They are written again with the item: servers of
-// several versions share a store while they are upgraded, and an older one must not forget what a newer one has noted.
+// newerFields are the fields in a host's item that this version does not know. They are written again with the item:
+// servers of several versions share a store during an upgrade, and an older server must not lose data of a newer one.
 type newerFields map[string]json.RawMessage
 
-// parseHost reads an item. The usual one, without such fields, is read once.
+// parseHost reads an item. A usual item, without such fields, is parsed once.
 func parseHost(value []byte) (h hostItem, newer newerFields, err error) {
 	strict := json.NewDecoder(bytes.NewReader(value))
 	strict.DisallowUnknownFields()
@@ -37,7 +37,7 @@ func parseHost(value []byte) (h hostItem, newer newerFields, err error) {
 	return h, newer, nil
 }
 
-// knownFields are the names in a hostItem.
+// knownFields are the names of fields in a hostItem.
 var knownFields = func() map[string]bool {
 	known := make(map[string]bool)
 	item := reflect.TypeFor[hostItem]()
@@ -48,14 +48,14 @@ var knownFields = func() map[string]bool {
 	return known
 }()
 
-// into returns an item with these fields.
+// into returns an item with these fields added.
 func (n newerFields) into(value []byte) []byte {
 	if len(n) == 0 {
 		return value
 	}
 	var all map[string]json.RawMessage
 	if json.Unmarshal(value, &all) != nil {
-		return value // which was just written
+		return value // cannot happen: it was just encoded
 	}
 	for name, field := range n {
 		all[name] = field

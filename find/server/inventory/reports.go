@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// reportsAtOnce bounds how many reports are worked on at once: those whose body is there. Those beyond come
+	// reportsAtOnce bounds how many reports with a complete body are processed at once. Further ones come
 	// again with the next poll.
 	reportsAtOnce = 1024
-	// retryAfter is how long a refused host is to wait, in seconds.
+	// retryAfter is how many seconds a refused host shall wait.
 	retryAfter = "60"
-	// usualReport is what room is made for before a report has arrived, in bytes.
+	// usualReport is how many bytes are allocated at first for a report.
 	usualReport = 1 << 10
-	// refusedEvery is how often the log says that reports are refused.
+	// refusedEvery is the least time between two lines in the log about refused reports.
 	refusedEvery = time.Minute
 )
 
-// Reports takes what hosts say of themselves.
+// Reports takes reports and joins of hosts.
 type Reports struct {
 	fleet *Fleet
 	log   *slog.Logger
@@ -39,10 +39,10 @@ type Reports struct {
 	arriving arriving
 	mu       sync.Mutex
 	refused  int       // since logged
-	logged   time.Time // when the log last said that reports are refused
+	logged   time.Time // the last such line in the log
 }
 
-// NewReports returns what takes reports into a fleet.
+// NewReports returns a Reports for a fleet.
 func NewReports(f *Fleet, log *slog.Logger) *Reports {
 	return &Reports{fleet: f, log: log, room: make(chan struct{}, reportsAtOnce)}
 }
@@ -58,7 +58,7 @@ func (s *Reports) Join(w http.ResponseWriter, r *http.Request) {
 		if err := checkHeartbeat(&b); err != nil {
 			return &bodyError{err}
 		}
-		// Half of zeros stands for a secret that was revoked.
+		// A half of zeros stands for a revoked secret.
 		if len(j.SecretHash) != 64 || strings.Trim(j.SecretHash, "0123456789abcdef") != "" || strings.Trim(j.SecretHash[:32], "0") == "" {
 			return &bodyError{errors.New("secret_sha256: it is not the SHA-256 of a secret in hex")}
 		}
@@ -83,7 +83,7 @@ func (s *Reports) Heartbeat(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// checkHeartbeat is stricter than what a Fleet needs.
+// checkHeartbeat is stricter than a Fleet needs.
 func checkHeartbeat(b *rollout.Heartbeat) error {
 	if err := b.Check(); err != nil {
 		return err
@@ -112,12 +112,12 @@ func checkHeartbeat(b *rollout.Heartbeat) error {
 
 const maxVersion = 100
 
-// bodyError is an error in what was sent.
+// bodyError is an error in the body of a request.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return e.err.Error() }
 
-// take reads a request and answers what came of it.
+// take reads a request and answers with the result.
 func (s *Reports) take(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, secret string, body []byte) error) {
 	arrived := s.arriving.begin(w, r.RemoteAddr)
 	defer arrived()
@@ -174,8 +174,8 @@ func isJSON(contentType string) bool {
 	return err == nil && media == "application/json"
 }
 
-// statusOf is the status of an error of a join or a report. What is none of these is
-// the store's.
+// statusOf returns the status for an error of a join or a report. Any other error comes
+// from the store.
 func statusOf(err error) int {
 	_, body := errors.AsType[*bodyError](err)
 	_, scope := errors.AsType[*ScopeError](err)

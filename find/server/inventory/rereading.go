@@ -11,9 +11,9 @@ import (
 	"teleport-update/find/store"
 )
 
-// readAgain takes up all of a store that is not the one that was read before. A copy of that one is older than what is
-// known here: what hosts have said since is written again. Of another store it is taken as it is. began is the time before
-// the store was read.
+// readAgain reads the whole store after another store, or a copy, took the place of the one before. A copy is older than
+// this server's data, so later reports are written again. From another store, everything is taken as it is. began is the
+// time before the store was read.
 func (f *Fleet) readAgain(ctx context.Context, identity store.Identity, began time.Time) error {
 	_, head, err := f.opts.Store.List(ctx, tokenPrefix)
 	if err != nil {
@@ -81,8 +81,8 @@ func (f *Fleet) readAgain(ctx context.Context, identity store.Identity, began ti
 	return nil
 }
 
-// adopt takes up a host as the store has it, whatever revision of it was known. head is that of the store: what was
-// written after it is not in the store, and is newer.
+// adopt takes a host as the store has it, whatever revision of it was known. head is the revision of the store: an
+// entry with a later revision is newer, and not in the store.
 func (f *Fleet) adopt(item store.Item, head store.Revision) error {
 	theirs, newer, removed, err := decodeHost(item)
 	if err != nil {
@@ -111,13 +111,13 @@ func (f *Fleet) adopt(item store.Item, head store.Revision) error {
 	f.table.Put(&merged)
 	delete(f.dirty, theirs.ID)
 	if matters(theirs, merged) {
-		f.mark(theirs.ID) // what is known here is not in the store
+		f.mark(theirs.ID) // the store lacks changes that are known here
 	}
 	return nil
 }
 
-// notAfter takes times that lie ahead for now: the clock of the server that wrote them is wrong, or this one, and a host
-// that was told something in a week would have time without end.
+// notAfter sets times in the future to now: the clock of their writer is wrong, or this one. Otherwise a host with a
+// time in a week would have that long to update.
 func notAfter(e *fleet.Entry, now time.Time) {
 	for _, at := range []*time.Time{&e.FirstSeen, &e.LastSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Alternated} {
 		if at.After(now) {
@@ -126,8 +126,8 @@ func notAfter(e *fleet.Entry, now time.Time) {
 	}
 }
 
-// settle has what is known of a host, and what the store has of it, agree again after a conflict: so that the next
-// write of it is based on what is there, and no other host has to wait for it. It does nothing for any other key.
+// settle merges this server's and the store's records of a host after a conflict, so that the next write of the
+// host is based on the present item, and no other host has to wait for it. It does nothing for any other key.
 func (f *Fleet) settle(ctx context.Context, conflict *store.ConflictError) error {
 	id, isHost := rollout.ParseUUID(strings.TrimPrefix(conflict.Key, hostPrefix))
 	if !isHost {

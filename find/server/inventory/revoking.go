@@ -11,9 +11,9 @@ import (
 	"teleport-update/find/store"
 )
 
-// RevokeToken has nobody join by a token any more; hosts that have joined by it go on
-// reporting, in its groups, or with hosts are removed, also those of earlier tokens of the name. It returns how many hosts those are.
-// store.ErrNotFound where there is no such token.
+// RevokeToken revokes a join token. Hosts that have joined by it go on reporting in its groups or, with hosts, are removed, as are
+// the hosts of earlier tokens of the name. It returns how many hosts were removed. If there is no such token, the error is
+// store.ErrNotFound.
 func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit store.Audit, dryRun bool) (removed int, err error) {
 	if err := f.Sync(ctx); err != nil {
 		return 0, err
@@ -52,7 +52,7 @@ func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit 
 	return removed, nil
 }
 
-// joinedByName returns how many hosts have joined by the tokens of a name, one after the other.
+// joinedByName returns how many hosts have joined by all tokens that had a name.
 func (f *Fleet) joinedByName(name string) (hosts int) {
 	for key, t := range f.tokens {
 		if nameOf(key) == name {
@@ -62,7 +62,7 @@ func (f *Fleet) joinedByName(name string) (hosts int) {
 	return hosts
 }
 
-// removeSome removes hosts of a token that nobody joins by any more.
+// removeSome removes some hosts of a revoked token.
 func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
 	for attempt := 1; ; attempt++ {
 		var change store.Change
@@ -96,16 +96,16 @@ func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
 	}
 }
 
-// removal is what tells the other servers of the store that a host was removed. It is there as long as a host
-// that does not report.
+// removal is the write that marks a host as removed, for the other servers of the store. It expires after
+// HostLife, like a host without reports.
 func (f *Fleet) removal(e *fleet.Entry, failed rollout.Failure) store.Write {
 	return store.Write{Key: HostKey(e.ID), Value: removedHost(failed), Based: store.Revision(e.Revision),
 		Expires: f.opts.Clock().Add(HostLife)}
 }
 
-// RevokeHost removes a host: the server takes no report of it any more, until it joins again
-// with a token. Only what it had failed at is known again then. It returns what was known. store.ErrNotFound
-// where it is not.
+// RevokeHost removes a host: the server refuses its reports until it joins again with a token. Only its
+// failure is known again then. RevokeHost returns the entry from before. If there is no such host, the error
+// is store.ErrNotFound.
 func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit, dryRun bool) (e fleet.Entry, err error) {
 	audit.What = "revoke " + id.String()
 	for attempt := 1; ; attempt++ {

@@ -28,7 +28,7 @@ func (f *Fleet) takePage(item store.Item) error {
 		return fmt.Errorf("the store's %s, revision %d: %w", item.Key, item.Revision, err)
 	}
 	if item.Removed {
-		return nil // nobody removes pages; another one is written when it is needed
+		return nil // nobody removes pages; a missing one is written again when it is needed
 	}
 	if f.keep.pages[uint32(page)] >= item.Revision {
 		return nil
@@ -42,7 +42,7 @@ func (f *Fleet) takePage(item store.Item) error {
 	return nil
 }
 
-// enrol gives a number to each host that has reported to this server and has none, in the roll of the store.
+// enrol gives a number in the store's roll to each host that has reported to this server and has none.
 func (f *Fleet) enrol(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		done, err := f.enrolSome(ctx)
@@ -56,7 +56,7 @@ func (f *Fleet) enrol(ctx context.Context) error {
 		if !is {
 			continue
 		}
-		// Another server has given out numbers of the page, or the store was put back.
+		// Another server has given out numbers of the page, or an older store was put back.
 		item, err := f.opts.Store.Get(ctx, conflict.Key)
 		f.mu.Lock()
 		switch {
@@ -74,7 +74,7 @@ func (f *Fleet) enrol(ctx context.Context) error {
 	}
 }
 
-// enrolSome does so for as many as fit into a write, and reports whether these were all.
+// enrolSome enrols as many hosts as fit into a write, and reports whether none is left.
 func (f *Fleet) enrolSome(ctx context.Context) (done bool, err error) {
 	given := make(map[uint32]rollout.HostID)
 	pages := make(map[uint32][]byte)
@@ -126,7 +126,7 @@ func (f *Fleet) enrolSome(ctx context.Context) (done bool, err error) {
 	return done, nil
 }
 
-// freeNumbers returns numbers of hosts that are not there any more, if these are many, and the number after the last one.
+// freeNumbers returns numbers of hosts that are gone, if there are many, and the number after the last one.
 func (f *Fleet) freeNumbers() (free []uint32, next uint32) {
 	next, vacant := f.table.Enrolled()
 	if vacant > fleet.RollPage && vacant > int(next)/4 {
@@ -135,7 +135,7 @@ func (f *Fleet) freeNumbers() (free []uint32, next uint32) {
 	return free, next
 }
 
-// pageWith returns a page of the roll with numbers that are given out.
+// pageWith returns a page of the roll with the given numbers added.
 func (f *Fleet) pageWith(page uint32, given map[uint32]rollout.HostID) (value []byte) {
 	hosts := f.table.Page(page)
 	for i := range uint32(fleet.RollPage) {

@@ -13,10 +13,10 @@ import (
 	"teleport-update/find/store"
 )
 
-// hostItem is a host as it is kept. Times are in seconds.
+// hostItem is a host in the store. Times are in seconds.
 type hostItem struct {
-	// Removed says that people have removed the host. The item tells the other servers of the store, has no more
-	// than what the host had failed at, should it join again, and expires.
+	// Removed says that people have removed the host. The item tells the other servers that, keeps only the
+	// host's failure in case it joins again, and expires.
 	Removed    bool       `json:"removed,omitempty"`
 	Secret     string     `json:"secret_sha256_half,omitempty"` // empty: it may not report
 	Token      string     `json:"token,omitempty"`
@@ -56,7 +56,7 @@ const hostPrefix = "agents/host/"
 // HostKey is the key of a host in the store, and in the history.
 func HostKey(id rollout.HostID) string { return hostPrefix + id.String() }
 
-// encodeHost returns the item of a host, with the fields of newer servers that its item had.
+// encodeHost returns the item of a host, with the fields of newer servers from its last item.
 func encodeHost(e *fleet.Entry, newer newerFields) []byte {
 	event := func(v rollout.Event) *eventItem {
 		if v.Target == "" {
@@ -84,11 +84,11 @@ func encodeHost(e *fleet.Entry, newer newerFields) []byte {
 	if e.UpdaterID != (rollout.HostID{}) {
 		item.UpdaterID = e.UpdaterID.String()
 	}
-	value, _ := json.Marshal(item) // which has nothing that cannot be written
+	value, _ := json.Marshal(item) // every such item can be encoded
 	return newer.into(value)
 }
 
-// removedHost is the item of a host that people have removed.
+// removedHost returns the item of a host that people have removed.
 func removedHost(failed rollout.Failure) []byte {
 	value, _ := json.Marshal(hostItem{Removed: true, Failed: failureItem(failed)})
 	return value
@@ -101,8 +101,8 @@ func failureItem(f rollout.Failure) *eventItem {
 	return &eventItem{Target: string(f.Target), At: f.At.Unix(), Error: f.Error, Outcome: f.Outcome, Until: f.Until}
 }
 
-// decodeHost returns a host; removed says that people have removed it, and that what it had failed at is all
-// there is.
+// decodeHost returns a host. removed says that people have removed it, and that its failure is all that is
+// left.
 func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool, err error) {
 	id, ok := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix))
 	h, newer, err := parseHost(item.Value)
@@ -144,7 +144,7 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 	return e, newer, h.Removed, nil
 }
 
-// recordError is that of a host's item in the store: it concerns this host alone.
+// recordError is an error in a host's item in the store. It concerns this host alone.
 type recordError struct{ err error }
 
 func (e *recordError) Error() string { return e.err.Error() }

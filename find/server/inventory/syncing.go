@@ -20,51 +20,51 @@ const (
 	agentsPrefix = "agents/" // of all below
 	rollPrefix   = "agents/roll/"
 	seenPrefix   = "agents/seen/"
-	// SyncEvery is how soon a server takes up what another one has written.
+	// SyncEvery is the time between two reads of other servers' changes.
 	SyncEvery = 5 * time.Second
-	// saveEvery is how often it is written who was last seen when: another server knows it within a minute.
+	// saveEvery is the time between two writes of the list of reporting hosts: other servers have it within a
+	// minute.
 	saveEvery = time.Minute - SyncEvery
-	// seenLife is when that may be removed.
+	// seenLife is how long such a list is kept.
 	seenLife = time.Hour
-	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
-	// are read.
+	// hostsAtOnce is how many hosts are written together, and changesAtOnce how many
+	// changes are read together.
 	hostsAtOnce, changesAtOnce = 256, 1000
-	// flushTime bounds a write for a host, which may have gone meanwhile, and flushAllTime the writes of a tick: another
-	// one begins no later than that. The store has to be read in between, and a tick of minutes would look like one that hangs.
+	// flushTime bounds the write of one host, whose request may have ended. flushAllTime bounds the writes of a tick: no
+	// write begins later. The store has to be read in between, and a tick of minutes would look like one that hangs.
 	flushTime, flushAllTime = 10 * time.Second, 20 * time.Second
 )
 
-// keeper is the part of a Fleet that has to do with its store.
+// keeper is the state of a Fleet for its store.
 //
-// The store has an item for each host, which is written whenever a report changes
-// more than when the host was last seen, before the report is answered: no verdict
-// is lost with the process. Who has reported is written by each server once
-// a minute, for all hosts together, by their numbers in the roll; see fleet.Seen.
+// The store has an item for each host. If a report changes more than the time of the last report, the item is
+// written before the report is answered, so that no failure is lost with the process. Once a minute, each
+// server writes a list of the hosts that have reported, by their numbers in the roll; see fleet.Seen.
 type keeper struct {
-	joining  sync.Mutex // one host after the other
+	joining  sync.Mutex // one join after the other
 	joined   joinRate
 	flushing sync.Mutex
 	syncing  sync.Mutex
-	since    store.Revision            // up to which the store was read
+	since    store.Revision            // the revision up to which the store was read
 	identity store.Identity            // of the store that was read
 	name     string                    // of this process, among those that have the store open
-	seen     map[string]time.Time      // when other servers have last written
-	held     []seenItem                // what they have written and is not taken up yet
-	saved    map[string]store.Revision // of what this process has written last
-	pages    map[uint32]store.Revision // of the roll
+	seen     map[string]time.Time      // when other servers last wrote their lists
+	held     []seenItem                // lists of other servers that are not taken yet
+	saved    map[string]store.Revision // of the last list of this process
+	pages    map[uint32]store.Revision // of the pages of the roll
 	lastSave time.Time
-	missed   bool          // the store could not be read since it was, or not in time
-	heard    time.Duration // of FleetOptions.Elapsed, when it was read last
+	missed   bool          // since the last read, the store could not be read, or not in time
+	heard    time.Duration // the last read, by FleetOptions.Elapsed
 	lastTick time.Time
-	// disagreed is when another server, which was there, had another time than this one.
+	// disagreed is when the clock of another running server last differed from this one's.
 	disagreed time.Time
 	purged    time.Time
-	early     time.Duration // by how much a report may have been noted as earlier than it was; see Fleet.allowForSkew
+	early     time.Duration // by how much reports may have been dated too early; see Fleet.allowForSkew
 }
 
-// OpenFleet returns the Fleet that is in a store, with the reports that were taken
-// before. While a server was down for less than rollout.ReportLife, and knew all
-// hosts before, nobody needs to wait.
+// OpenFleet returns the Fleet in a store, with the last reports from before. If the
+// server was down for less than rollout.ReportLife, and knew all hosts before, there is
+// no wait for reports.
 func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 	f := StartFleet(opts)
 	if err := f.load(ctx); err != nil {
@@ -73,8 +73,8 @@ func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 	return f, nil
 }
 
-// StartFleet returns a Fleet that Run fills with what is in the store, which takes seconds with a million hosts. Until then
-// no report is taken and nothing is complete.
+// StartFleet returns a Fleet that Run fills from the store, which takes seconds for a million hosts. Until then it refuses
+// reports, and counts are not complete.
 func StartFleet(opts FleetOptions) *Fleet {
 	now, start := opts.Clock(), time.Now()
 	if opts.Elapsed == nil {
@@ -85,7 +85,7 @@ func StartFleet(opts FleetOptions) *Fleet {
 	}
 	f := newFleet(opts, now)
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
-	f.keep.pages, f.keep.purged = make(map[uint32]store.Revision), now // other servers have an hour to tell their time
+	f.keep.pages, f.keep.purged = make(map[uint32]store.Revision), now // other servers have an hour to show their clocks
 	f.loading.Store(true)
 	f.loaded = make(chan struct{})
 	return f
@@ -101,8 +101,8 @@ func (f *Fleet) takeToken(item store.Item) error {
 	return nil
 }
 
-// Sync takes up what other servers, and people at them, have written. Where another store, or an older copy, is in
-// the place of the one that was read, all of it is read again.
+// Sync reads the changes that other servers, and people there, have made. If another store, or an older copy, took
+// the place of the one that was read, Sync reads all of it again.
 func (f *Fleet) Sync(ctx context.Context) (err error) {
 	f.keep.syncing.Lock()
 	defer f.keep.syncing.Unlock()
@@ -138,11 +138,11 @@ func (f *Fleet) Sync(ctx context.Context) (err error) {
 	}
 }
 
-// hear notes that all of the store is known that was in it at a time, which is before it was read: what was written while
-// it was read may be missing. After an outage of the store, or a pause of this process, that is longer than servers' notes of
-// who was seen are good for, hosts may have said to others, or to nobody, what is not here yet: their silence counts from
-// now on only. A clock that was set ahead is no pause, but one by more than a poll or so may be that of a machine that was stopped
-// with all of its clocks, and makes every host as silent.
+// hear notes that everything in the store at the time began is known; began lies before the read, which may miss later writes.
+// After an outage of the store, or a pause of this process, that is longer than other servers' lists are valid, hosts may have
+// reported to other servers, or to none, without a trace here. So their silence counts from now on only. A clock that was set
+// ahead is no pause; but a leap of more than a poll or so may mean that the machine was stopped with all of its clocks, which
+// makes every host as silent.
 func (f *Fleet) hear(began time.Time) {
 	running, away := f.opts.Elapsed(), began.Sub(f.synced)
 	deaf := f.keep.missed || running-f.keep.heard > rollout.ReportLife || away > rollout.PresentFor/2
@@ -156,7 +156,7 @@ func (f *Fleet) hear(began time.Time) {
 	f.takeHeld(f.opts.Clock())
 }
 
-// setTrouble keeps the error by which an item of the store could not be read. If err is nil, it forgets an earlier error.
+// setTrouble keeps the error of an item of the store. If err is nil, it removes an earlier one.
 func (f *Fleet) setTrouble(key string, err error) {
 	if err == nil {
 		delete(f.trouble, key)
@@ -188,13 +188,13 @@ func (f *Fleet) takeItem(item store.Item) error {
 	var ours fleet.Entry
 	id, _ := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix))
 	if f.table.Get(id, &ours) && ours.Revision >= int64(item.Revision) {
-		return nil // a newer one was written since this one was read
+		return nil // a newer revision was written meanwhile
 	}
 	return f.adopt(item, item.Revision)
 }
 
-// takeRemoval notes that a host is not in the store any more. One that people have removed is marked there as such before
-// it goes; another server that forgot this one has not heard of it, or has a clock that is days ahead.
+// takeRemoval notes that a host is not in the store any longer. If people remove a host, its item first says so. So
+// another server has forgotten it: that server has not heard from the host, or its clock is days ahead.
 func (f *Fleet) takeRemoval(item store.Item) {
 	var ours fleet.Entry
 	id, _ := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix))
@@ -204,7 +204,7 @@ func (f *Fleet) takeRemoval(item store.Item) {
 	f.lost(&ours)
 }
 
-// lost keeps a host that the store does not have, if it is one that reports, and forgets it if not.
+// lost keeps a host that the store lacks if it still reports, and else forgets it.
 func (f *Fleet) lost(ours *fleet.Entry) {
 	if f.isGone(ours, f.opts.Clock()) {
 		f.table.Remove(ours.ID)
@@ -222,10 +222,10 @@ func (f *Fleet) mark(id rollout.HostID) {
 	f.dirty[id] = f.changes
 }
 
-// Run keeps the store and this server at one, until ctx ends: changes of others are
-// taken up at every tick, who was last seen is written once a minute, and hosts that
-// are gone are forgotten once an hour. Errors are logged when they begin and when they
-// are over.
+// Run keeps the store and this server in agreement until ctx ends. At every tick it
+// reads the changes of others, once a minute it writes which hosts have reported, and
+// once an hour it forgets hosts that are gone. It logs errors when they begin and when
+// they are over.
 func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 	failing := false
 	var loading sync.WaitGroup
@@ -234,7 +234,7 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		select {
 		case <-ctx.Done():
-			// For a server that starts again soon.
+			// For the next start of this server, which may be soon.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 			defer cancel()
 			if f.loading.Load() {
@@ -265,7 +265,7 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// Tick does what is due.
+// Tick does everything that is due.
 func (f *Fleet) Tick(ctx context.Context) error {
 	if f.loading.Load() {
 		return nil
@@ -299,8 +299,8 @@ func (f *Fleet) Tick(ctx context.Context) error {
 	return errors.Join(ofHosts, err)
 }
 
-// isDueToSave reports whether it is time to write who has reported. A clock that was ahead and is right again is no reason to
-// wait until it has caught up: to other servers, the hosts of this one would be silent for as long.
+// isDueToSave reports whether it is time to write which hosts have reported. If the last save lies in the future, the clock
+// was set back, and waiting would make this server's hosts silent to other servers for that long.
 func (f *Fleet) isDueToSave(now time.Time) bool {
 	return now.Sub(f.keep.lastSave) >= saveEvery || now.Before(f.keep.lastSave)
 }

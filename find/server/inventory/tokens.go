@@ -31,8 +31,8 @@ func (f *Fleet) Tokens() []adminapi.Token {
 	return list
 }
 
-// AddToken makes a join token, which is in the answer and nowhere else; in a dry run it is not made. What
-// cannot be is a *RefusedError.
+// AddToken makes a join token, which is only in the answer; a dry run makes none. A request that cannot
+// be granted is a *RefusedError.
 func (f *Fleet) AddToken(ctx context.Context, r adminapi.TokenRequest, audit store.Audit, dryRun bool) (adminapi.Token, error) {
 	if err := f.Sync(ctx); err != nil {
 		return adminapi.Token{}, err
@@ -71,7 +71,7 @@ func (f *Fleet) AddToken(ctx context.Context, r adminapi.TokenRequest, audit sto
 	return made, nil
 }
 
-// namedToken is a token that is to be written, on the condition that there is a revision of it.
+// namedToken is a token to be written, if the store still has its revision.
 type namedToken struct {
 	name  string
 	token token

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// MaxWords bounds how many different groups, versions and errors hosts make up.
+	// MaxWords bounds the number of different groups, versions and errors from hosts.
 	MaxWords = 10_000
-	// MaxNewWords is how many words that nobody else has one host may bring in an hour: an update that a
-	// rollout has not named makes two.
+	// MaxNewWords is how many new words one host may bring in an hour: an update to a version that no
+	// rollout has named makes two.
 	MaxNewWords = 12
 )
 
-// vocabulary is the words of a table, and how many of them each host has brought in an hour that nobody else had. Without
-// the count, one host that makes up a version with each report would keep the words changing for everybody.
+// vocabulary is the words of a table, with the number of new words from each host in an hour. Without that limit, one
+// host with a new version in each report would keep the words changing for everybody.
 type vocabulary struct {
 	table *fleet.Table
 	hour  time.Time
@@ -31,8 +31,8 @@ func (v *vocabulary) left(id rollout.HostID, now time.Time) int {
 	return MaxNewWords - int(v.count[id])
 }
 
-// fit makes Other of the words of a report that there is no room for, and of those beyond what one host may
-// bring. before is what the host has said last.
+// fit replaces words of a report by Other if there is no room for them, or the host has brought too many.
+// before is the host's last entry.
 func (v *vocabulary) fit(b *rollout.Heartbeat, before *fleet.Entry, now time.Time) {
 	b.Group = v.fitWord(fleet.Group, b.Group, before.Group, before.ID, now)
 	b.Version = rollout.Semver(v.fitWord(fleet.Version, string(b.Version), string(before.Version), before.ID, now))

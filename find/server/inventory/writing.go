@@ -13,9 +13,9 @@ import (
 	"teleport-update/find/store"
 )
 
-// flush returns once the change of a host is in the store. Whoever comes first writes
-// those of all who wait. A host that the store has another record of, or none, leaves the batch until it is settled which
-// of them holds: it is no reason to refuse the reports of others.
+// flush returns once the change of a host is in the store. The first of several callers also writes the hosts of the
+// others. If the store has another record of a host, or none, that host leaves the batch until this is settled: it is no
+// reason to refuse the reports of others.
 func (f *Fleet) flush(ctx context.Context, id rollout.HostID) error {
 	if !f.isDirty(id) {
 		return nil
@@ -61,9 +61,9 @@ func (f *Fleet) isDirty(id rollout.HostID) bool {
 	return f.dirty[id] != 0
 }
 
-// flushAll writes what could not be written when it was reported, as far as flushAllTime goes; the next tick goes on. A host whose
-// record cannot be written keeps no other host from it, and ofHosts is the first error of that kind. Any other error is the store's:
-// it is that of every host, none of which is tried after it.
+// flushAll writes the changes that could not be written before. It begins no write after flushAllTime; the next tick goes on. A host
+// whose record cannot be written does not stop the others, and ofHosts is the first such error. Any other error comes from the store
+// and ends flushAll.
 func (f *Fleet) flushAll(ctx context.Context) (ofHosts, err error) {
 	f.mu.RLock()
 	waiting := slices.Collect(maps.Keys(f.dirty))
@@ -84,20 +84,20 @@ func (f *Fleet) flushAll(ctx context.Context) (ofHosts, err error) {
 	return ofHosts, nil
 }
 
-// isOfHost reports whether an error of a write is that of one host's record, and not of the store.
+// isOfHost reports whether a write failed because of one host's record, and not because of the store.
 func isOfHost(err error) bool {
 	_, unreadable := errors.AsType[*recordError](err)
 	_, conflict := errors.AsType[*store.ConflictError](err)
 	return unreadable || conflict
 }
 
-// flushSome writes a host, and others that have changed but for those that are left out.
+// flushSome writes a host, and other hosts with changes, but not those in left.
 func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID, left map[rollout.HostID]error) error {
 	var change store.Change
 	var ids []rollout.HostID
 	var numbers []uint64
 	f.mu.RLock()
-	change.Of = f.keep.identity // in a copy that took its place, a revision may be that of something else
+	change.Of = f.keep.identity // in a copy of the store, a revision may belong to another change
 	add := func(id rollout.HostID) {
 		var e fleet.Entry
 		if f.table.Get(id, &e) {
@@ -125,7 +125,7 @@ func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID, left map[ro
 	var e fleet.Entry
 	for i, id := range ids {
 		if f.table.Get(id, &e) {
-			e.Revision = max(e.Revision, int64(revisions[i])) // another server's may have been taken up already
+			e.Revision = max(e.Revision, int64(revisions[i])) // a later revision from another server may be here already
 			f.table.Put(&e)
 		}
 		if f.dirty[id] == numbers[i] {

@@ -11,7 +11,7 @@ import (
 // gaugeCollector serves the gauges.
 type gaugeCollector struct {
 	m            *Metrics
-	descriptions []*prometheus.Desc // of gauges, in their order
+	descriptions []*prometheus.Desc // of gauges, in the same order
 }
 
 func newGaugeCollector(m *Metrics) *gaugeCollector {
@@ -39,18 +39,18 @@ func (s *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// reading is what the sources say at one moment.
+// reading holds the values of all sources at one moment.
 type reading struct {
 	began           time.Time
 	version         string
 	snapshotAge     *time.Duration   // nil: there are no answers
-	certificate     time.Time        // zero: there is none
+	certificate     time.Time        // zero: no certificate
 	webhooksFailing *int             // nil: this server posts nothing
 	engine          *Engine          // nil: this server runs none
-	rollout         *rollout.Rollout // nil: none is in progress
+	rollout         *rollout.Rollout // nil: no rollout is in progress
 }
 
-// reading asks each source once.
+// reading reads each source once.
 func (m *Metrics) reading() reading {
 	o := m.sources
 	now := reading{began: m.began, version: m.opts.Version}

@@ -6,8 +6,8 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// gauge is one metric that is read at the moment that somebody asks. Its row is all that a new one takes: what is served, the table of
-// the guide and the dashboard's list of other values follow from it.
+// gauge is a metric that is read at each request. A new gauge is one row: /metrics, the table in the guide and the dashboard's list of
+// other values follow from it.
 type gauge struct {
 	name, help string
 	labels     []string
@@ -99,13 +99,13 @@ func (now reading) groups() []rollout.GroupStatus {
 }
 
 const (
-	// other is every version but the two of the rollout, and every group after maxGroups.
+	// other stands for every version but the rollout's two, and for every group after maxGroups.
 	other = "other"
-	// maxGroups bounds the groups that hosts are counted of by name.
+	// maxGroups is how many groups have labels of their own.
 	maxGroups = 100
 )
 
-// hosts names no version but two: hosts can make up others.
+// hosts has labels for two versions only: hosts can make up others.
 func (now reading) hosts(set set) {
 	groups := now.groups()
 	if now.engine == nil || len(now.engine.Counts.Groups) != len(groups) {

@@ -12,19 +12,19 @@ const (
 	// maxQuiet is how long a loop may take for one tick: the engine looks every ten
 	// seconds, and an operation on the store ends after five.
 	maxQuiet = time.Minute
-	// maxAge is how old the answers may be: a store that is away for a moment is nobody's
-	// concern, for hosts are answered from memory.
+	// maxAge is how old the answers may be: a short outage of the store is nobody's
+	// concern, since hosts get answers from memory.
 	maxAge = time.Minute
 )
 
-// part is one that a server is made of, and why it does not work.
+// part is a part of a server, and why it does not work.
 type part struct {
 	name string
 	err  error
 }
 
-// Live reports why the process should be ended and started again: one of its loops
-// hangs. A store that is away is no reason, as a new process would not have it either.
+// Live reports why the process should be restarted: one of its loops hangs. An outage
+// of the store is no reason, since a new process would not have the store either.
 func (m *Metrics) Live() error {
 	var all []error
 	for _, p := range m.live() {
@@ -56,7 +56,7 @@ func (m *Metrics) live() (parts []part) {
 	return parts
 }
 
-// ready is by part, each with the reason.
+// ready returns each part, with the reason if it does not work.
 func (m *Metrics) ready() (parts []part) {
 	if m.sources.Store != nil {
 		parts = append(parts, part{name: "store", err: m.sources.Store()})

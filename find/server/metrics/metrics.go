@@ -1,11 +1,11 @@
-// Package metrics tells those who run a find server how it does: in metrics for
-// Prometheus, in /livez whether the process is alive, and in /readyz whether it should
-// get requests.
+// Package metrics shows the operators of a find server its state: /metrics has metrics
+// for Prometheus, /livez says whether the process is alive, and /readyz whether it
+// should get requests.
 //
-// They are on a listener of their own. It takes no commands, and says nothing that a
-// host or a person keeps secret; but it names groups and versions, and so is for the
-// network of those who run the server. No label takes its values from hosts: what a host
-// can make up is counted under "other".
+// They are on a listener of their own. It takes no commands, and shows nothing that a
+// host or a person keeps secret. But it names groups and versions, so it is for the
+// operators' network. No label takes its values from hosts: values that a host can make
+// up are counted under "other".
 package metrics
 
 import (
@@ -19,7 +19,7 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// Options are what is known of a server.
+// Options are the settings of Metrics.
 type Options struct {
 	Version string
 	Clock   func() time.Time
@@ -28,34 +28,34 @@ type Options struct {
 	Elapsed func() time.Duration
 }
 
-// Sources are where the metrics come from. A source that is nil has no metrics.
+// Sources are the sources of the metrics. A nil source has no metrics.
 type Sources struct {
-	// Store returns why the store cannot be opened, of a server that waits for it.
+	// Store returns why the store cannot be opened, for a server that waits for it.
 	Store func() error
 	// Snapshot returns how old the answers are and why they are not renewed.
 	Snapshot func() (age time.Duration, err error)
-	// Rollout returns the one in progress, nil for none.
+	// Rollout returns the rollout in progress, or nil.
 	Rollout func() *rollout.Rollout
 	Engine  func() Engine
 	// Reports returns why reports of hosts cannot be kept; nil if they can.
 	Reports func() error
-	// Held says what is in force on this server only, as it could not be written.
+	// Held lists what is in force on this server only, because it could not be written.
 	Held func() []string
-	// Webhooks returns to how many webhooks no event can be delivered.
+	// Webhooks returns how many webhooks cannot get an event.
 	Webhooks func() (failing int)
-	// Certificate returns when that of the listener for hosts ends; the zero time for none.
+	// Certificate returns when the certificate of the listener for hosts ends, or the zero time.
 	Certificate func() time.Time
 }
 
-// Engine is how the engine does.
+// Engine is the state of the engine.
 type Engine struct {
-	LastTick time.Time      // that came to an end; zero for none yet
+	LastTick time.Time      // the last one without an error; zero for none yet
 	Err      error          // of the last tick
-	Skew     *time.Duration // what the store's clock is ahead of the server's; nil: nobody knows of two
+	Skew     *time.Duration // how far the store's clock is ahead of the server's; nil: there is one clock, or it is unknown
 	Counts   rollout.Counts
 }
 
-// Metrics are those of one server.
+// Metrics are the metrics of one server.
 type Metrics struct {
 	opts     Options
 	sources  Sources

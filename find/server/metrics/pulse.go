@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Pulse is that of a loop: it beats when the loop takes a tick, and as a long tick goes on. A loop that hangs, in a
-// store for example, takes none; one that fails takes them all.
+// Pulse shows whether a loop is alive: it beats when the loop takes a tick, and while a long tick goes on. A loop
+// that hangs, for example in a store, takes no tick; a loop with errors takes all.
 type Pulse struct {
 	elapsed func() time.Duration // of Options
 	last    atomic.Int64         // of elapsed, and one nanosecond more; 0: the loop is not run
@@ -39,14 +39,14 @@ func (p *Pulse) beat() { p.last.Store(p.now()) }
 
 func (p *Pulse) now() int64 { return int64(p.elapsed()) + 1 }
 
-// Beat notes that the loop goes on with its tick. It does nothing if there is no loop.
+// Beat notes that a long tick goes on. It does nothing if the loop does not run.
 func (p *Pulse) Beat() {
 	if last := p.last.Load(); last != 0 {
 		p.last.CompareAndSwap(last, p.now())
 	}
 }
 
-// quiet returns for how long it has not beaten; false if there is no loop.
+// quiet returns the time since the last beat. It returns false if the loop does not run.
 func (p *Pulse) quiet() (time.Duration, bool) {
 	last := p.last.Load()
 	if last == 0 {
@@ -55,8 +55,8 @@ func (p *Pulse) quiet() (time.Duration, bool) {
 	return time.Duration(p.now() - last), true
 }
 
-// Engine is the pulse of what steps the rollout.
+// Engine is the pulse of the engine's loop.
 func (m *Metrics) Engine() *Pulse { return &m.engine }
 
-// Reports is the pulse of what keeps the reports of hosts.
+// Reports is the pulse of the loop that keeps the reports of hosts.
 func (m *Metrics) Reports() *Pulse { return &m.kept }

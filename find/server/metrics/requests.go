@@ -12,7 +12,7 @@ import (
 	"teleport-update/find"
 )
 
-// endpoints are told apart by how their paths begin; the first that fits counts.
+// endpoints are identified by prefixes of paths; the first match counts.
 var endpoints = []struct{ path, name string }{
 	{"/v1/webapi/find", "find"}, {"/webapi/find", "find"}, {find.HeartbeatPath, "report"}, {find.JoinPath, "join"},
 	{"/releases/", "releases"}, {"/packages/", "packages"}, {"/scripts/", "scripts"}, {"/healthz", "healthz"},
@@ -22,15 +22,15 @@ var endpoints = []struct{ path, name string }{
 
 const otherEndpoint = "other"
 
-// codes are those of answers that the server gives; others are counted as 0.
+// codes are the status codes of the server's answers; any other code counts as 0.
 var codes = []int{200, 206, 301, 304, 400, 401, 403, 404, 405, 408, 409, 413, 415, 416, 429, 500, 501, 502, 503}
 
-// results are what becomes of reports and joins.
+// results are the results of reports and joins.
 var results = []string{
 	"taken", "malformed", "unauthorized", "not_allowed", "out_of_order", "too_large", "too_many", "unavailable", "other",
 }
 
-// resultOf is a short name for the status of an answer to a report or a join.
+// resultOf returns the result for the status of an answer to a report or a join.
 func resultOf(code int) string {
 	switch code {
 	case http.StatusOK:
@@ -53,9 +53,9 @@ func resultOf(code int) string {
 	return "other"
 }
 
-// Count counts the requests that another handler answers.
+// Count counts the requests to another handler.
 func (m *Metrics) Count(next http.Handler) http.Handler {
-	// Looked up once: nearly all requests are the same.
+	// The counters are looked up once: nearly all requests are the same.
 	counters := make(map[string][]prometheus.Counter)
 	count := func(endpoint string) {
 		for _, code := range append(codes, 0) {

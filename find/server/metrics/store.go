@@ -19,8 +19,8 @@ type measured struct {
 	m     *Metrics
 }
 
-// done counts an operation that has ended. A conflict with another server and an item that
-// is not there are no errors of the store.
+// done counts an operation that has ended. A conflict with another server, or a missing
+// item, is no error of the store.
 func (s *measured) done(operation string, began time.Time, err error) {
 	s.m.store.WithLabelValues(operation).Observe(time.Since(began).Seconds())
 	_, conflict := errors.AsType[*store.ConflictError](err)

@@ -2,7 +2,7 @@ package metrics
 
 import "slices"
 
-// deliveries are what may come of a post to a webhook.
+// deliveries are the results of a post to a webhook.
 var deliveries = []string{"delivered", "failed", "given_up"}
 
 // Delivered counts a post to a webhook by its result.

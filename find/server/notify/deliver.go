@@ -80,7 +80,7 @@ func (n *Notifier) mark(ctx context.Context, e rollout.Notice, hook string) {
 	}
 }
 
-// markKey is where the mark is that a webhook has got an event.
+// markKey is the key of the mark that a webhook has got an event.
 func markKey(e rollout.Notice, hook string) string { return rollout.NoticePrefix + e.ID + "/" + hook }
 
 // record keeps the outcome of an attempt, counts it, and logs it if the webhook begins or ceases to fail.

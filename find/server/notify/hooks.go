@@ -12,13 +12,13 @@ import (
 	"teleport-update/find/rollout"
 )
 
-// Hook is how a webhook does, as far as this server posts to it.
+// Hook is the state of a webhook, as far as this server posts to it.
 type Hook struct {
 	Name    string
-	Address string // without what may be secret
+	Address string // without secret parts
 	Kinds   []rollout.NoticeKind
 	Waiting int // events
-	// Delivered is when an event was delivered last, and Failing since when none was.
+	// Delivered is the time of the last delivery. Failing is since when posts fail.
 	Delivered, Failing time.Time
 	Error              string    // of the last attempt
 	Next               time.Time // the next attempt; zero for none
@@ -49,7 +49,7 @@ func (n *Notifier) Hooks() (list []Hook) {
 	return list
 }
 
-// shown is the scheme and the host of a URL, or the name of its file.
+// shown returns the scheme and the host of a URL, or the name of its file.
 func shown(h *rollout.Notify) string {
 	u, err := url.Parse(h.Spec.URL)
 	if h.Spec.URL == "" || err != nil {
@@ -102,7 +102,7 @@ func (n *Notifier) Test(ctx context.Context, name string) error {
 	return nil
 }
 
-// UndeliveredError is why a receiver has not taken an event.
+// UndeliveredError says why a receiver has not taken an event.
 type UndeliveredError struct{ Err error }
 
 func (e *UndeliveredError) Error() string {

@@ -10,11 +10,11 @@ import (
 	"teleport-update/internal/console"
 )
 
-// testKind is that of an event by which people try a webhook.
+// testKind is the kind of test events.
 const testKind rollout.NoticeKind = "test"
 
-// body is what a receiver gets. docs/notifications.md has its format: fields may be
-// added, and none is removed.
+// body is the message to a receiver. docs/notifications.md has its format: fields may
+// be added, and none is ever removed.
 type body struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"` // of the event, not of the attempt
@@ -22,7 +22,7 @@ type body struct {
 	Data      data      `json:"data"`
 }
 
-// data is an event without what is in body already.
+// data is the rest of an event, beside the fields of body.
 type data struct {
 	Start         rollout.Semver        `json:"start_version,omitempty"`
 	Target        rollout.Semver        `json:"target_version,omitempty"`
@@ -35,7 +35,7 @@ type data struct {
 	OmittedGroups int                   `json:"omitted_groups,omitempty"`
 }
 
-// message returns the same bytes whenever an event is posted.
+// message returns the same bytes at each post of an event.
 func message(n rollout.Notice) ([]byte, error) {
 	kind := "rollout." + string(n.Kind)
 	if n.Kind == testKind {
@@ -47,8 +47,8 @@ func message(n rollout.Notice) ([]byte, error) {
 	})
 }
 
-// text says an event to people, in our words and those of people who configure groups. The words of hosts, which
-// are in messages, are in the data alone: chats take the text as markup.
+// text describes an event for people, in the words of this program and of the operators who configure groups.
+// Messages quote hosts, so they are only in the data: chats take the text as markup.
 func text(n rollout.Notice) string {
 	switch n.Kind {
 	case testKind:

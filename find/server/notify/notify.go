@@ -26,23 +26,22 @@ import (
 // LookEvery is how often a server reads the webhooks and looks for attempts that are due.
 const LookEvery = 5 * time.Second
 
-// blockedFor is how long a server must be blocked before it posts the event: nobody needs to hear of a store that
-// was restarted.
+// blockedFor is how long a server must be blocked before it posts the event: a restart of the store is no news.
 const blockedFor = time.Minute
 
 // retryAfter are the waits after the first and the second attempt. With them, the third attempt is within
 // rollout.NoticeLife.
 var retryAfter = []time.Duration{time.Minute, 8 * time.Minute}
 
-// Options are the parts of a Notifier.
+// Options are the settings of a Notifier.
 type Options struct {
 	Store store.Store
-	// Server is the name of this server, and Version that of its program.
+	// Server is the name of this server, and Version the version of its program.
 	Server, Version string
 	Clock           func() time.Time
 	// Blocked says what keeps this server from moving the rollout.
 	Blocked func() []string
-	// Delivered is called with the result of each post of an event. Nil: nobody counts them.
+	// Delivered is called with the result of each post; may be nil.
 	Delivered func(Result)
 	// Timeout bounds one post; zero is 10 s.
 	Timeout time.Duration
@@ -56,16 +55,16 @@ type Notifier struct {
 	working sync.WaitGroup
 
 	mu     sync.Mutex
-	read   bool             // the webhooks have been read
+	read   bool             // the webhooks have been read at least once
 	hooks  map[string]*hook // by name, as they were read last
-	events []rollout.Notice // that no webhook waits for yet
+	events []rollout.Notice // for which no webhook waits yet
 	stored bool             // events without a mark are to be read from the store
 
 	blockedSince time.Time // zero: the server is not blocked
 	blockedTold  bool
 }
 
-// hook is a webhook and what this server has posted to it.
+// hook is a webhook and the state of this server's posts to it.
 type hook struct {
 	*rollout.Notify
 	waiting []*waiting // the oldest first
@@ -104,7 +103,7 @@ func (n *Notifier) Post(events []rollout.Notice) {
 }
 
 // PostStored posts the events of the store that have no mark. It is for a change of which nobody knows whether it
-// was made: its events are in the store if it was.
+// was written: if it was, its events are in the store.
 func (n *Notifier) PostStored() {
 	n.mu.Lock()
 	n.stored = true
@@ -116,7 +115,7 @@ func (n *Notifier) PostStored() {
 func (n *Notifier) wakeUp() {
 	select {
 	case n.wake <- struct{}{}:
-	default: // it is about to
+	default: // Run is about to look
 	}
 }
 
@@ -183,7 +182,7 @@ func (n *Notifier) readHooks(ctx context.Context) error {
 	for _, item := range items {
 		resource, err := parseHook(item)
 		if err != nil {
-			continue // only a newer server understands it, and posts to it
+			continue // a newer server understands it, and posts to it
 		}
 		name := resource.Metadata.Name
 		h, known := n.hooks[name]
@@ -199,7 +198,7 @@ func (n *Notifier) readHooks(ctx context.Context) error {
 			h.fails(err, n.opts.Clock())
 			n.opts.Log.Error("no event can be posted to a webhook; the server answers hosts all the same", "webhook", name, "error", err)
 		} else {
-			h.failing, h.err = time.Time{}, nil // what failed was the resource before
+			h.failing, h.err = time.Time{}, nil // an earlier version of the resource failed
 		}
 	}
 	n.hooks, n.read = hooks, true
@@ -246,7 +245,7 @@ func (n *Notifier) distribute(e rollout.Notice, marks map[string]bool) {
 	}
 }
 
-// lookBlocked makes the event that this server is blocked, once for each time.
+// lookBlocked makes the event that this server is blocked, once for each time that it is.
 func (n *Notifier) lookBlocked(lines []string, now time.Time) {
 	switch {
 	case len(lines) == 0:

@@ -23,14 +23,14 @@ const (
 	postTime = 10 * time.Second
 	// maxAnswer is how much of an answer is read, so that the connection ends well.
 	maxAnswer = 64 << 10
-	// maxSentence is how many characters of an answer an error quotes.
+	// maxSentence is how many characters of a receiver's answer an error quotes.
 	maxSentence = 200
-	// maxAfter bounds what a receiver may ask for by Retry-After.
+	// maxAfter bounds the wait that a receiver may ask for by Retry-After.
 	maxAfter = 24 * time.Hour
 	maxURL   = 4096
 )
 
-// Result is what came of a post.
+// Result is the result of a post.
 type Result string
 
 // The results.
@@ -46,11 +46,11 @@ var Results = []Result{Delivered, Failed, GivenUp}
 // outcome is a result with the reason.
 type outcome struct {
 	result Result
-	after  time.Duration // that the receiver wants to be left alone for
-	err    error         // of all but Delivered
+	after  time.Duration // how long the receiver asked to be left alone
+	err    error         // nil only for Delivered
 }
 
-// sender has what a post to a webhook needs.
+// sender has everything for a post to a webhook.
 type sender struct {
 	address *url.URL
 	keys    [][]byte
@@ -99,11 +99,11 @@ func (n *Notifier) post(ctx context.Context, h *rollout.Notify, e rollout.Notice
 		return failed(n.explain(ctx, err))
 	}
 	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status has said whether it was taken
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says whether the receiver took the event
 	return judge(resp, sentence(string(answer), s.address), now)
 }
 
-// judge goes by the status. The sentence of the receiver says why.
+// judge decides by the status. The receiver's text gives the reason.
 func judge(resp *http.Response, sentence string, now time.Time) outcome {
 	code := resp.StatusCode
 	switch {
@@ -119,11 +119,11 @@ func judge(resp *http.Response, sentence string, now time.Time) outcome {
 	return outcome{result: Failed, after: after, err: fmt.Errorf("the receiver answers %d%s", code, sentence)}
 }
 
-// sharedWithURL is how long a text is that an answer and a URL do not share by chance.
+// sharedWithURL is a length at which a text in both an answer and a URL is no chance.
 const sharedWithURL = 8
 
-// sentence quotes what a receiver answers. It quotes nothing if the answer repeats a part of the URL behind the
-// host, or of the user info, all of which may be secret.
+// sentence quotes a receiver's answer. It quotes nothing if the answer repeats a part of the URL after the
+// host, or of its user info: all of these may be secret.
 func sentence(answer string, u *url.URL) string {
 	quoted := console.Excerpt(strings.TrimSpace(answer), maxSentence)
 	if quoted == "" {
@@ -142,7 +142,7 @@ func sentence(answer string, u *url.URL) string {
 	return ": " + quoted
 }
 
-// explain leaves the URL out of an error of net/http.
+// explain removes the URL from an error of net/http.
 func (n *Notifier) explain(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the receiver has not answered within %s", n.opts.Timeout)
@@ -156,7 +156,7 @@ func (n *Notifier) explain(ctx context.Context, err error) error {
 	}
 }
 
-// addressOf returns the URL of a webhook, of its file if it is in one.
+// addressOf returns the URL of a webhook, from its file if it has one.
 func addressOf(h *rollout.Notify) (*url.URL, error) {
 	if h.Spec.URL != "" {
 		return url.Parse(h.Spec.URL)

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// keyMark is what Standard Webhooks has before a key in base64.
+	// keyMark is the prefix of a key in base64 in Standard Webhooks.
 	keyMark = "whsec_"
 	// minKey and maxKey are the lengths of a key that Standard Webhooks allows, in bytes.
 	minKey, maxKey = 24, 64
 	// maxKeys is room for the old key and the new one, while receivers learn the new one.
 	maxKeys = 4
-	// maxSecret is more than maxKeys of them take.
+	// maxSecret is more bytes than maxKeys keys take.
 	maxSecret = 4096
 )
 
@@ -77,5 +77,5 @@ func sign(header http.Header, keys [][]byte, id string, now time.Time, body []by
 	header.Set("webhook-signature", strings.Join(signatures, " "))
 }
 
-// seconds is a time as the headers have it.
+// seconds returns a time in the form of the headers.
 func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }

@@ -8,17 +8,17 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// actView says what a button would change, and asks for a reason.
+// actView shows the changes of a button, and asks for a reason.
 type actView struct {
 	action
 	Changes []string
-	// Seen is what a form says was shown.
+	// Seen is the key of the changes that the form showed.
 	Seen    string
 	Reason  string
 	Problem string
 }
 
-// ask shows what a button would change.
+// ask shows the changes of a button.
 func (p *page) ask(w http.ResponseWriter, v *visit) {
 	p.showAct(w, v, http.StatusOK, intended(v.URL.Query().Get), "", "")
 }
@@ -38,7 +38,7 @@ func (p *page) showAct(w http.ResponseWriter, v *visit, status int, a action, re
 	}})
 }
 
-// foresee returns what a button would change, by the dry run of the admin API.
+// foresee returns the changes of a button, by the dry run of the admin API.
 func (p *page) foresee(v *visit, a action) (changes plan, err error) {
 	d, known := deedOf(a)
 	switch {
@@ -58,7 +58,7 @@ func (p *page) foresee(v *visit, a action) (changes plan, err error) {
 	return planOf(now.Overview, result), nil
 }
 
-// act does what a button says, if what it changes is what was shown.
+// act does what a button says, if its changes are still the ones that were shown.
 func (p *page) act(w http.ResponseWriter, v *visit) {
 	a := intended(v.PostFormValue)
 	reason := strings.TrimSpace(v.PostFormValue("reason"))
@@ -87,10 +87,10 @@ func (p *page) act(w http.ResponseWriter, v *visit) {
 	http.Redirect(w, v.Request, Path, http.StatusSeeOther)
 }
 
-// maxReason bounds what stays in the audit list.
+// maxReason bounds the reason in the audit list.
 const maxReason = 500
 
-// refuse says why a button did not do anything. Who may not is in the log: a button that they were not shown is a form of their own.
+// refuse says why a button did nothing, and logs it: without the right, a visitor sees no such button and must have made the form.
 func (p *page) refuse(w http.ResponseWriter, v *visit, a action, err error) {
 	p.opts.Log.Warn("the page refused what a form asked for", "verb", a.Verb, "group", a.Group, "token", v.Token, "role", v.Role, "error", err)
 	p.fail(w, v, err)

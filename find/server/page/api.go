@@ -13,13 +13,13 @@ import (
 	"teleport-update/internal/console"
 )
 
-// api asks the admin API without a network between.
+// api calls the admin API without a network.
 type api struct {
 	handler http.Handler
 	as      func(ctx context.Context, token string, role adminapi.Role) context.Context
 }
 
-// refusal is an answer of the admin API that is an error.
+// refusal is an error in the answer of the admin API.
 type refusal struct {
 	status int
 	text   string
@@ -30,8 +30,8 @@ func (r *refusal) Error() string { return r.text }
 // maxRefusal bounds the text of a refusal, in characters.
 const maxRefusal = 2000
 
-// ask has the admin API do something for a visitor and reads its answer, of which each text is one line. An error of the API is a
-// *refusal.
+// ask sends a visitor's request to the admin API and reads the answer. Each text in the answer becomes one line. An error of the
+// API is a *refusal.
 func (a *api) ask(v *visit, method, path string, body, answer any) error {
 	data, err := a.raw(v, method, path, body)
 	if err != nil {
@@ -44,7 +44,7 @@ func (a *api) ask(v *visit, method, path string, body, answer any) error {
 	return nil
 }
 
-// raw is ask of an answer that is read elsewhere. A body of bytes is sent as it is.
+// raw is ask for an answer that is parsed elsewhere. A body of bytes is sent as it is.
 func (a *api) raw(v *visit, method, path string, body any) ([]byte, error) {
 	var sent io.Reader = strings.NewReader("")
 	switch body := body.(type) {

@@ -12,12 +12,12 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// brakePath is where the configuration is written.
+// brakePath is the address for a write of the configuration.
 func brakePath(dryRun bool, reason string) string {
 	return fmt.Sprintf("/v1/resources?dry_run=%t&reason=%s", dryRun, url.QueryEscape(reason))
 }
 
-// braked is the configuration of now with updates suspended, as the admin API takes it: with its revision, and nothing else of it changed.
+// braked returns the present configuration, with its revision and with updates suspended, in the form for the admin API.
 func (p *page) braked(v *visit) ([]byte, error) {
 	data, err := p.api.raw(v, http.MethodGet, "/v1/resources/"+rollout.KindConfig, nil)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// plan is what a button would change.
+// plan is the list of a button's changes.
 type plan struct {
 	lines []string
-	// key is the same for a plan that a person would not call another one: hosts that report meanwhile do not change it.
+	// key is the same for plans that people would not tell apart: new reports of hosts do not change it.
 	key string
 }
 
-// planOf says how many hosts go from what to what.
+// planOf returns the changes of an order, with the numbers of hosts.
 func planOf(now rollout.Overview, result adminapi.OrderResult) (changes plan) {
 	key := sha256.New()
 	fmt.Fprintf(key, "%q %q", now.Start, now.Target)
@@ -45,7 +45,7 @@ func planOf(now rollout.Overview, result adminapi.OrderResult) (changes plan) {
 	return changes
 }
 
-// hostsMoved says which hosts of a group are told to go where, once it is in a state.
+// hostsMoved says how many hosts of a group will update, and to which version, once the group is in a state.
 func hostsMoved(now rollout.Overview, g rollout.GroupOverview, to rollout.State) string {
 	left := g.Present - g.UpToDate
 	switch to {
@@ -64,7 +64,7 @@ func hostsMoved(now rollout.Overview, g rollout.GroupOverview, to rollout.State)
 	return words + "."
 }
 
-// runningNow names the versions that a group's other hosts run, the most frequent first.
+// runningNow names the versions on a group's other hosts, the most frequent first.
 func runningNow(now rollout.Overview, g rollout.GroupOverview) string {
 	var names []string
 	versions := make([]rollout.Semver, 0, len(g.Versions))

@@ -8,7 +8,7 @@ import (
 	"teleport-update/internal/console"
 )
 
-// suspend is the verb of the brake, which is no order to a group.
+// suspend is the verb of the brake. It is no order to a group.
 const suspend = rollout.Verb("suspend")
 
 // action is a button.
@@ -18,7 +18,7 @@ type action struct {
 	Force        bool
 }
 
-// deed is what a verb is called, and what it takes.
+// deed is a verb with its label and its conditions.
 type deed struct {
 	verb   rollout.Verb
 	label  string
@@ -50,7 +50,7 @@ func in(g rollout.GroupOverview, states ...rollout.State) bool {
 	return slices.Contains(states, g.State)
 }
 
-// deedOf returns what a form asks for; false for a verb that no button has.
+// deedOf returns the deed for a form. It returns false if no button has the verb.
 func deedOf(a action) (deed, bool) {
 	at := slices.IndexFunc(deeds, func(d deed) bool { return d.verb == a.Verb && d.force == a.Force })
 	if at < 0 {
@@ -59,7 +59,7 @@ func deedOf(a action) (deed, bool) {
 	return deeds[at], true
 }
 
-// actionsFor are the buttons of a group for a visitor.
+// actionsFor returns the buttons of a group for a visitor.
 func actionsFor(v *visit, g rollout.GroupOverview) (list []action) {
 	for _, d := range deeds {
 		if d.offers != nil && v.may(d.right) && d.offers(g) {
@@ -69,7 +69,7 @@ func actionsFor(v *visit, g rollout.GroupOverview) (list []action) {
 	return list
 }
 
-// actionsForAll are those of the whole rollout.
+// actionsForAll returns the buttons for the whole rollout.
 func actionsForAll(v *visit, mode rollout.Mode) []action {
 	if mode != rollout.Enabled || !v.may(adminapi.Suspend) {
 		return nil
@@ -77,7 +77,7 @@ func actionsForAll(v *visit, mode rollout.Mode) []action {
 	return []action{{Verb: suspend, Label: "Suspend updates"}}
 }
 
-// intended is what a form asks for.
+// intended returns the action that a form asks for.
 func intended(get func(string) string) action {
 	a := action{Verb: rollout.Verb(get("verb")), Group: console.Line(get("group")), Force: get("force") == "true"}
 	if d, known := deedOf(a); known {
@@ -86,7 +86,7 @@ func intended(get func(string) string) action {
 	return a
 }
 
-// order is the action for the admin API.
+// order returns the order of an action, for the admin API.
 func (a action) order(reason string) adminapi.Order {
 	return adminapi.Order{Verb: a.Verb, Groups: []string{a.Group}, Force: a.Force, Reason: reason}
 }

@@ -7,13 +7,13 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// historyShown and historyAll are how many records the audit list has, and how many the server keeps.
+// historyShown is how many records the audit list has at first, and historyAll how many the server keeps.
 const (
 	historyShown = 100
 	historyAll   = 10_000
 )
 
-// historyView is who changed what, the newest first.
+// historyView is the audit list, the newest record first.
 type historyView struct {
 	Records []adminapi.HistoryEntry
 	More    bool

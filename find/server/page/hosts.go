@@ -16,7 +16,7 @@ import (
 // hostsShown is how many hosts a page of the list has.
 const hostsShown = 100
 
-// hostsQuery is which hosts a list has.
+// hostsQuery selects the hosts of a list.
 type hostsQuery struct {
 	State                    adminapi.HostState
 	Group, Version, Hostname string
@@ -32,7 +32,7 @@ func queryOf(r *http.Request) hostsQuery {
 	}
 }
 
-// values are the parameters that are set.
+// values returns the parameters that are set.
 func (q hostsQuery) values() url.Values {
 	values := make(url.Values)
 	for name, value := range map[string]string{
@@ -45,7 +45,7 @@ func (q hostsQuery) values() url.Values {
 	return values
 }
 
-// path is that of the admin API.
+// path is the path of the list in the admin API.
 func (q hostsQuery) path() string {
 	values := q.values()
 	values.Set("limit", strconv.Itoa(q.Limit))
@@ -59,7 +59,7 @@ type hostsView struct {
 	Hosts  []adminapi.Host
 	States []adminapi.HostState
 	First  string // the address of the first page; empty on it
-	Next   string // that of the next; empty for none
+	Next   string // the address of the next page; empty for none
 }
 
 func (p *page) hosts(w http.ResponseWriter, v *visit) {
@@ -89,13 +89,13 @@ func (p *page) hosts(w http.ResponseWriter, v *visit) {
 	p.show(w, v, http.StatusOK, "hosts", frame{Title: "Hosts", Here: "hosts", View: view})
 }
 
-// hostView is all that is known of one host.
+// hostView is the view of one host.
 type hostView struct {
 	adminapi.Host
 	Why     adminapi.Why
 	Events  []event
 	Records []adminapi.HistoryEntry
-	// Facts are what the host said of itself.
+	// Facts come from the host's own reports.
 	Facts [][2]string
 }
 
@@ -160,7 +160,7 @@ func factsOf(h adminapi.Host) (facts [][2]string) {
 	return facts
 }
 
-// eventsOf are in their order, the newest first.
+// eventsOf returns the events of a host, the newest first.
 func eventsOf(h adminapi.Host) (events []event) {
 	add := func(at time.Time, what, err string) {
 		if !at.IsZero() {

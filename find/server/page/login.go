@@ -11,7 +11,7 @@ import (
 
 // loginView is the form for an access token.
 type loginView struct {
-	To      string // where the visitor wanted to go
+	To      string // the page to go to afterwards
 	Problem string
 }
 
@@ -23,7 +23,7 @@ func (p *page) showLogin(w http.ResponseWriter, r *http.Request, status int, to,
 	p.show(w, &visit{Request: r}, status, "login", frame{Title: "Sign in", View: loginView{To: ours(to), Problem: problem}})
 }
 
-// ours is a path of this page, and never an address elsewhere: the first view for any other.
+// ours returns a path of this page. For an address elsewhere it returns the first view.
 func ours(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Host != "" || u.Scheme != "" {

@@ -12,27 +12,28 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// overviewView is how the rollout does.
+// overviewView is the state of the rollout.
 type overviewView struct {
 	adminapi.Overview
 	Rows     []groupRow
 	Versions versionTable
 	Failing  []adminapi.Host
-	// More says that there are more hosts that failed.
+	// More says that more hosts failed.
 	More bool
-	// Uncounted are the hosts in no count, by reason; Unmatched those that name a group which no schedule has.
+	// Uncounted are the hosts in no count, by reason. Unmatched are the hosts that name a group which no
+	// schedule has.
 	Uncounted, Unmatched []tally
 	// Actions are for the whole rollout.
 	Actions []action
 }
 
-// tally is how many hosts there are of something.
+// tally is a number of hosts with a name.
 type tally struct {
 	Name  string
 	Hosts int
 }
 
-// groupRow is a group with its bar and what may be done with it.
+// groupRow is a group with its bar and its buttons.
 type groupRow struct {
 	rollout.GroupOverview
 	Shown   string // its state, in a word
@@ -41,7 +42,7 @@ type groupRow struct {
 	Actions []action
 }
 
-// failingShown is how many hosts that failed the first view names, of what may be a fleet.
+// failingShown is how many failed hosts the first view names: a whole fleet may have failed.
 const failingShown = 10
 
 func (p *page) overview(w http.ResponseWriter, v *visit) {
@@ -58,7 +59,7 @@ func (p *page) overview(w http.ResponseWriter, v *visit) {
 	view.Versions = versionsOf(view.Groups)
 	view.Uncounted, view.Unmatched = tallies(view.Omitted), tallies(view.Overview.Unmatched)
 	view.Actions = actionsForAll(v, view.Mode)
-	if failing, err := p.failing(v); err == nil { // a server that takes no reports has none
+	if failing, err := p.failing(v); err == nil { // a server without reports has no such hosts
 		view.Failing, view.More = failing.Hosts, failing.Next != ""
 	}
 	p.show(w, v, http.StatusOK, "overview", frame{Title: "Rollout", Here: "overview", Refresh: true, View: view})
@@ -82,7 +83,7 @@ func shownState(g rollout.GroupOverview) string {
 	return string(g.State)
 }
 
-// nextWords is what a group waits for.
+// nextWords says what a group waits for.
 func nextWords(g rollout.GroupOverview) string {
 	switch {
 	case g.Halted != nil:
@@ -111,8 +112,8 @@ type segment struct {
 	At, Wide int
 }
 
-// barOf has the hosts on the target, those on their way and those that failed. Each that there is has a width, and the first is full
-// with the last host only.
+// barOf returns segments for the hosts on the target, hosts on their way and failed hosts. A segment with hosts always has a width,
+// and the first one is full only if all hosts are on the target.
 func barOf(g rollout.GroupOverview) (bar []segment) {
 	at := 0
 	for _, s := range []struct {
@@ -131,7 +132,7 @@ func barOf(g rollout.GroupOverview) (bar []segment) {
 	return bar
 }
 
-// versionTable is how many hosts of each group run what.
+// versionTable counts the hosts of each group by version.
 type versionTable struct {
 	Versions []string
 	Others   bool

@@ -1,10 +1,10 @@
-// Package page is the find server for people with a browser: how the rollout does and what happens next, its groups, the hosts
-// and their errors, who changed what, and buttons for what a role may do.
+// Package page is the find server for people with a browser: the state of the rollout and its next steps, its groups, the
+// hosts and their errors, the audit list, and buttons according to the visitor's role.
 //
-// It knows the rest of the server by the admin API alone, whose handler it calls as the holder of an access token: what
-// a token may not do there, it cannot do here, and the history names the token. No text of others gets into a page but
-// through console.Lines (see api.ask) and the escapes of html/template. Nothing comes from elsewhere: the policy in the
-// headers forbids it, inline scripts and styles, too. All views work without scripts.
+// It uses the rest of the server only through the handler of the admin API, as the holder of an access token: it cannot
+// do anything that the token may not do there, and the history names the token. Text from others gets into a page only
+// through console.Lines (see api.ask) and the escapes of html/template. All content comes from this server: the policy
+// in the headers forbids other sources, and inline scripts and styles, too. All views work without scripts.
 package page
 
 import (
@@ -20,23 +20,24 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// Path is where the page is.
+// Path is the address of the page.
 const Path = "/ui/"
 
-// Options are the parts of a page.
+// Options are the settings of a page.
 type Options struct {
 	// API is the admin API.
 	API http.Handler
-	// As returns the context of requests to it by the holder of an access token.
+	// As returns a context for requests to API by the holder of an access token.
 	As func(ctx context.Context, token string, role adminapi.Role) context.Context
-	// Holder returns whose access token has a hash. The error of one that does not hold is NoHolder.
+	// Holder returns the name and role of the access token with a hash. If there is no valid one, the error is
+	// NoHolder.
 	Holder func(ctx context.Context, hash string) (token string, role adminapi.Role, err error)
 	// NoHolder is the error of a token that was never made, was revoked, or has expired.
 	NoHolder error
-	// Origin is that of the page in browsers, besides the one that the header Host names: a proxy may leave the port out of
-	// Host. Empty: there is no other.
+	// Origin is a further origin of the page in browsers, besides the header Host, in which a proxy may leave out the
+	// port. It may be empty.
 	Origin string
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 	Clock   func() time.Time
 	Log     *slog.Logger
@@ -46,7 +47,7 @@ type page struct {
 	opts     Options
 	api      api
 	sessions sessions
-	rare     *slog.Logger // for what anybody can cause without a token
+	rare     *slog.Logger // for events that anybody can cause without a token
 }
 
 //go:embed templates
@@ -67,20 +68,20 @@ func parseViews(names ...string) map[string]*template.Template {
 	return all
 }
 
-// frame is what each view has around it.
+// frame is the common part of all views.
 type frame struct {
 	Title   string
 	Here    string // the part of the page that the view belongs to
-	Token   string // of who is signed in; empty for nobody
+	Token   string // the name of the visitor's token; empty if not signed in
 	Role    adminapi.Role
 	CSRF    string
 	Version string
-	Notice  string // what was just done
-	Refresh bool   // the view is worth looking at again
+	Notice  string // the result of the last action
+	Refresh bool   // the view reloads itself
 	View    any
 }
 
-// show answers with a view. Nothing of it is sent before all of it is there: half a page would be a lie.
+// show answers with a view. It sends nothing before the view is complete: half a page would mislead.
 func (p *page) show(w http.ResponseWriter, v *visit, status int, name string, f frame) {
 	f.Version = p.opts.Version
 	if v.session != nil {
@@ -101,7 +102,7 @@ func (p *page) problem(w http.ResponseWriter, v *visit, status int, what string)
 	p.show(w, v, status, "problem", frame{Title: http.StatusText(status), View: what})
 }
 
-// fail answers with why the admin API did not do something.
+// fail answers with an error of the admin API.
 func (p *page) fail(w http.ResponseWriter, v *visit, err error) {
 	if r, is := errors.AsType[*refusal](err); is {
 		p.problem(w, v, r.status, r.text)

@@ -8,7 +8,7 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// New returns the handler of everything below Path, which sends people there from the root, too.
+// New returns the handler of everything below Path, which also redirects from the root.
 func New(opts Options) http.Handler {
 	p := &page{opts: opts, api: api{handler: opts.API, as: opts.As}, rare: parts.Rare(opts.Log)}
 	p.sessions.clock = opts.Clock
@@ -38,19 +38,19 @@ func New(opts Options) http.Handler {
 	return secured(mux, opts.Origin, opts.Log)
 }
 
-// policy allows what comes from this server and nothing else: a name that got into a page as a script would not run.
+// policy allows only content from this server: a script in the name of a group would not run.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
-// maxForm bounds what a form may have.
+// maxForm bounds the bytes of a form.
 const maxForm = 64 << 10
 
-// secured gives each answer the headers that keep others out, and refuses changes that another site's page asks for.
+// secured sets headers against other sites in each answer, and refuses changes that another site's page asks for.
 func secured(next http.Handler, origin string, log *slog.Logger) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	if origin != "" {
 		if err := protection.AddTrustedOrigin(origin); err != nil {
-			panic(err) // it was checked at the start
+			panic(err) // it was checked at the start of the program
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// sessionLife is for how long somebody is signed in: a working day.
+	// sessionLife is how long a session lasts: a working day.
 	sessionLife = 12 * time.Hour
-	// maxSessions bounds what those with a token can make the server keep; the oldest ends.
+	// maxSessions bounds the sessions that holders of tokens can begin; the oldest ends.
 	maxSessions = 1000
 	// plainCookie and secureCookie are the names of the cookie: a browser takes the second only over TLS, from this
 	// server itself, and for all of its paths.
 	plainCookie, secureCookie = "teleport-find", "__Host-teleport-find"
 )
 
-// session is somebody who is signed in. It ends with the process, with the token, and by the clock.
+// session is a visitor's signed-in session. It ends with the process, with the token, and by the clock.
 type session struct {
-	id     string // the hash of what the cookie has
+	id     string // the hash of the cookie's value
 	holder string // the hash of the access token
-	csrf   string // what forms have to say
+	csrf   string // each form must have it
 	begun  time.Time
 
 	mu     sync.Mutex
 	notice string
 }
 
-// setNotice keeps what the next view says first.
+// setNotice sets the text at the top of the next view.
 func (s *session) setNotice(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,12 +48,12 @@ func (s *session) takeNotice() (text string) {
 	return text
 }
 
-// says reports whether a form is one that this session was shown.
+// says reports whether a form comes from this session.
 func (s *session) says(csrf string) bool {
 	return subtle.ConstantTimeCompare([]byte(s.csrf), []byte(csrf)) == 1
 }
 
-// sessions are kept in memory, by the hash of the cookie: what is in a core dump signs nobody in.
+// sessions are kept in memory, by the hash of the cookie: nobody can sign in with a core dump.
 type sessions struct {
 	clock func() time.Time
 
@@ -61,7 +61,7 @@ type sessions struct {
 	byID map[string]*session
 }
 
-// begin signs the holder of a token in, and returns what the cookie has.
+// begin begins a session for the holder of a token, and returns the cookie's value.
 func (s *sessions) begin(holder string) (cookie string) {
 	cookie = rand.Text() + rand.Text()
 	one := &session{id: parts.HashOfToken(cookie), holder: holder, csrf: rand.Text(), begun: s.clock()}
@@ -88,7 +88,7 @@ func (s *sessions) begin(holder string) (cookie string) {
 
 func (s *session) over(now time.Time) bool { return now.Sub(s.begun) > sessionLife }
 
-// of returns the session of a cookie, nil for none.
+// of returns the session of a cookie, or nil.
 func (s *sessions) of(cookie string) *session {
 	if cookie == "" {
 		return nil
@@ -108,14 +108,14 @@ func (s *sessions) end(one *session) {
 	delete(s.byID, one.id)
 }
 
-// encrypted reports whether the visitor's browser speaks TLS, with this server or with a proxy before it. Whoever claims it
-// without gets a cookie that their own browser drops.
+// encrypted reports whether the visitor's browser speaks TLS, with this server or with a proxy before it. If a visitor only
+// claims that, the browser drops the cookie.
 func encrypted(r *http.Request) bool {
-	browser, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",") // each proxy of a chain adds what it was asked by
+	browser, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",") // in a chain of proxies, each adds the scheme of its own request
 	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(browser), "https")
 }
 
-// setCookie gives the browser the value of a session; an empty one takes it away.
+// setCookie sets the cookie of a session, or removes it if value is empty.
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	c := &http.Cookie{Name: plainCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		MaxAge: int(sessionLife / time.Second)}

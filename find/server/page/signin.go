@@ -6,7 +6,8 @@ import (
 	"net/url"
 )
 
-// signedIn calls show for those who are signed in with a token that holds still. Others are asked to sign in.
+// signedIn calls show for visitors with a session whose token is still valid. It sends others to the login
+// form.
 func (p *page) signedIn(show func(http.ResponseWriter, *visit)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.visitor(r)
@@ -27,7 +28,7 @@ func (p *page) signedIn(show func(http.ResponseWriter, *visit)) http.HandlerFunc
 	}
 }
 
-// visitor is who makes a request, with the role that the token has now.
+// visitor returns the visitor of a request, with the present role of the token.
 func (p *page) visitor(r *http.Request) (*visit, error) {
 	v := &visit{Request: r}
 	one := p.sessions.of(cookieOf(r))

@@ -6,7 +6,7 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// visit is one request of somebody, signed in or not.
+// visit is one request of a visitor, signed in or not.
 type visit struct {
 	*http.Request
 	session *session // nil: not signed in

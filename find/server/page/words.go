@@ -18,7 +18,7 @@ var words = template.FuncMap{
 	"number":  thousands,
 }
 
-// clock is how people read a moment; empty for none.
+// clock formats a moment for people; a zero one is empty.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -26,10 +26,10 @@ func clock(t time.Time) string {
 	return rollout.Clock(t)
 }
 
-// plain is a name of the API as words: on_target is "on target".
+// plain turns a name of the API into words: on_target becomes "on target".
 func plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// hostsWord is a number of hosts in words.
+// hostsWord returns a number of hosts in words.
 func hostsWord(n int) string {
 	if n == 1 {
 		return "1 host"

@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// authorityLife is that of a CA and of what it issues: whoever trusts a CA
-	// by hand should not have to do it again soon.
+	// authorityLife is the life of a CA and its certificates: people who trust a CA by
+	// hand should not have to do it again soon.
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// renewBefore is when a kept CA is too old to go on with.
+	// renewBefore is how long before its end a stored CA is replaced.
 	renewBefore = 30 * 24 * time.Hour
 	// clockSkew is how far a host's clock may be behind.
 	clockSkew = time.Hour
@@ -34,8 +34,8 @@ const (
 	authorityKey = "ca.key"
 )
 
-// AuthorityFile is the name of the certificate to trust in a folder that
-// LoadAuthority keeps an authority in.
+// AuthorityFile is the name of the certificate to trust, in the folder of
+// LoadAuthority.
 const AuthorityFile = "ca.pem"
 
 // Authority is a certificate authority of the server's own, for test set-ups
@@ -46,9 +46,9 @@ type Authority struct {
 }
 
 // NewAuthority returns an authority that lives as long as the process. Its certificate is
-// good for these names and addresses alone, and for names below them: whoever steals the
-// key can stand in for this server, and for no other that its hosts talk to. Without
-// names it is good for all.
+// valid for these names and addresses, and for names below them. So a thief of the key
+// can impersonate this server, but no other server that its hosts talk to. Without names
+// it is valid for all.
 func NewAuthority(names ...string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -73,8 +73,8 @@ func NewAuthority(names ...string) (*Authority, error) {
 	return &Authority{cert: cert, key: key}, nil
 }
 
-// constrain limits a CA to names. Where there are none of a kind, the limit is one that
-// nothing can have: a kind without a limit would be free.
+// constrain limits a CA to names. If there are no names, or no addresses, it sets a
+// limit that nothing meets: without a limit, all would be allowed.
 func constrain(ca *x509.Certificate, names []string) {
 	ca.PermittedDNSDomainsCritical = true
 	for _, name := range names {
@@ -101,8 +101,8 @@ func single(ip net.IP) *net.IPNet {
 
 func domain(name string) string { return strings.TrimSuffix(strings.TrimPrefix(name, "*."), ".") }
 
-// Permits reports whether hosts that trust the authority take a certificate with this name
-// or address from it.
+// Permits reports whether hosts that trust the authority accept its certificate for this
+// name or address.
 func (a *Authority) Permits(name string) bool {
 	ca := a.cert
 	if len(ca.PermittedDNSDomains) == 0 && len(ca.PermittedIPRanges) == 0 {
@@ -118,9 +118,9 @@ func (a *Authority) Permits(name string) bool {
 	})
 }
 
-// LoadAuthority returns the authority kept in dir, or makes one for these names, see
-// NewAuthority, and keeps it there, as ca.pem and ca.key. The certificate is written last: where it is
-// missing, nobody can have trusted it.
+// LoadAuthority returns the authority in dir. If there is none, it makes one for these names (see
+// NewAuthority) and writes ca.pem and ca.key. The certificate is written last: without it, nobody can
+// have trusted the authority.
 func LoadAuthority(dir string, names ...string) (*Authority, error) {
 	certFile, keyFile := filepath.Join(dir, AuthorityFile), filepath.Join(dir, authorityKey)
 	if _, err := os.Stat(certFile); errors.Is(err, fs.ErrNotExist) {
@@ -161,9 +161,9 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// Config returns a configuration with a new certificate for the names and IP
-// addresses given. A name that the authority is not good for is an error: no host would
-// take the certificate.
+// Config returns a configuration with a new certificate for these names and IP
+// addresses. A name that the authority does not permit is an error: no host would
+// accept the certificate.
 func (a *Authority) Config(names []string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// MaxConnections is how many connections one address may hold, unless a server is
-// told otherwise: more than the hosts behind one address that ask at the same time,
-// and few beside the descriptors of a server (LimitNOFILE of the unit).
+// MaxConnections is the default limit for the connections of one address. It is more
+// than the hosts behind one address that ask at the same time, and few compared to a
+// server's descriptors (LimitNOFILE of the unit).
 const MaxConnections = 1000
 
-// BoundConnections returns a listener that closes a connection at once if its address
-// has as many as limit open already; a limit of 0 bounds nothing. An IPv6 address counts
-// with its network of 64 bits, which one machine has for itself. Loopback addresses are
-// not bounded: a reverse proxy of this machine speaks for all hosts.
+// BoundConnections returns a listener that closes a new connection if its address has
+// limit connections already; a limit of 0 bounds nothing. An IPv6 address counts with
+// its network of 64 bits, which one machine has for itself. Loopback addresses are not
+// bounded: a reverse proxy on this machine connects for all hosts.
 func BoundConnections(listener net.Listener, limit int, log *slog.Logger) net.Listener {
 	if limit <= 0 {
 		return listener
@@ -80,7 +80,7 @@ func (c *boundConn) Close() error {
 	return c.Conn.Close()
 }
 
-// counted is what a connection counts for, and whether it counts at all.
+// counted returns the prefix for which a connection counts, and whether it counts at all.
 func counted(remote net.Addr) (netip.Prefix, bool) {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {

@@ -6,20 +6,20 @@ import (
 	"syscall"
 )
 
-// FileID tells whether a file is still the one it was.
+// FileID identifies a file in one state.
 type FileID struct {
 	device, inode  uint64
 	size           int64
 	seconds, nanos int64 // of its last change
 }
 
-// Identify returns which file that is, and in which state.
+// Identify returns the FileID of a file.
 func Identify(info os.FileInfo) FileID {
 	stat := info.Sys().(*syscall.Stat_t)
 	return FileID{uint64(stat.Dev), stat.Ino, stat.Size, int64(stat.Mtim.Sec), int64(stat.Mtim.Nsec)}
 }
 
-// Etag is strong: equal ones mean equal bytes, as far as a file system tells.
+// Etag is a strong entity tag: equal tags mean equal bytes, as far as a file system shows.
 func (id FileID) Etag() string {
 	return fmt.Sprintf(`"%x-%x-%x.%x"`, id.inode, id.size, id.seconds, id.nanos)
 }

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// muchLives is from how much memory on, in bytes, the runtime's own measure of
-	// garbage is not good enough: it lets as much gather as lives.
+	// muchLives is the live memory, in bytes, from which on the runtime's default is
+	// not good enough: it lets as much garbage gather as there is live memory.
 	muchLives = 32 << 20
-	// garbageMost is how much gathers there, in bytes. Memory that is used again after
-	// so little is still in the caches of a processor: an answer takes 3 to 5 % less
-	// time than with several times as much.
+	// garbageMost is how many bytes of garbage gather then. Memory that is reused so
+	// soon is still in a processor's caches: an answer takes 3 to 5 % less time than
+	// with several times as much.
 	garbageMost = 4 << 20
 )
 
-// configured is how much garbage gathers otherwise, in percent of what lives: 100, or what
-// GOGC says.
+// configured is how much garbage gathers otherwise, in percent of live memory: 100, or
+// GOGC.
 var configured = gogc()
 
 const gogcName = "/gc/gogc:percent"
@@ -28,9 +28,9 @@ func gogc() uint64 {
 	return now[0].Value.Uint64()
 }
 
-// SpareMemory has the garbage of a process with many hosts collected sooner. Nothing in a
-// host or in a plan is a pointer, so that a collection costs no more for them: a
-// fraction of a millisecond. Where GOGC is off, it stays off.
+// SpareMemory has the garbage of a process with many hosts collected sooner. Hosts and
+// plans hold no pointers, so a collection costs no more with them: a fraction of a
+// millisecond. If GOGC is off, it stays off.
 func SpareMemory() {
 	now := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: gogcName}}
 	metrics.Read(now)

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// IssuedToken is what is kept of a token that a person gets once: a join token of hosts, or an
-// access token. The token itself is kept nowhere.
+// IssuedToken is the record of a token that a person gets once: a join token of hosts, or an
+// access token. The token itself is not kept.
 type IssuedToken struct {
-	Hash    string    `json:"sha256,omitempty"` // in hex; empty for one that was revoked
+	Hash    string    `json:"sha256,omitempty"` // in hex; empty if the token was revoked
 	Expires time.Time `json:"expires,omitzero"`
 	Created time.Time `json:"created"`
 	By      string    `json:"created_by"`
 }
 
-// MaxTokens bounds what people can make by mistake, of each kind.
+// MaxTokens bounds, for each kind, how many tokens people can make by mistake.
 const MaxTokens = 1000
 
 var tokenName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
 
-// IssueToken makes a token that begins with a mark, so that one in the wrong place is known. It
-// expires in a duration; where that is empty, never. What cannot be is a *RefusedError.
+// IssueToken makes a token that begins with a mark, so that people recognize it in the wrong place. It expires
+// after a duration; if that is empty, never. An invalid name or duration is a *RefusedError.
 func IssueToken(mark, name, expiresIn, by string, now time.Time) (secret string, t IssuedToken, err error) {
 	life, err := time.ParseDuration(expiresIn)
 	switch {
@@ -42,14 +42,14 @@ func IssueToken(mark, name, expiresIn, by string, now time.Time) (secret string,
 	return secret, t, nil
 }
 
-// HashOfToken is what is kept of a token.
+// HashOfToken returns the hash for the record of a token.
 func HashOfToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// Holds reports whether a hash is that of the token, and the token has not expired. How long it
-// takes says nothing of the token.
+// Holds reports whether a hash matches the token, and the token has not expired. It takes the
+// same time for every hash.
 func (t IssuedToken) Holds(hash string, now time.Time) bool {
 	return subtle.ConstantTimeCompare([]byte(t.Hash), []byte(hash)) == 1 && (t.Expires.IsZero() || now.Before(t.Expires))
 }

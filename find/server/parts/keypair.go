@@ -33,10 +33,10 @@ func (k *KeyPair) Reload() error {
 	return nil
 }
 
-// SoonEnds is for how long before its end a certificate is spoken of.
+// SoonEnds is how long before its end a certificate is reported.
 const SoonEnds = 14 * 24 * time.Hour
 
-// CertificateTrouble says that a certificate has run out at a moment, or soon will, and what to do; empty if it will not.
+// CertificateTrouble says that a certificate has run out, or soon will, and what to do. It is empty if neither is so.
 func CertificateTrouble(end, now time.Time) string {
 	left := end.Sub(now)
 	const renew = `renew its files, and have the server read them ("systemctl reload teleport-find")`

@@ -1,4 +1,4 @@
 package parts
 
-// Letters are those and the digits that names of files and channels may have.
+// Letters are the letters and digits for names of files and channels.
 const Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

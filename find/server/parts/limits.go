@@ -1,6 +1,6 @@
-// Package parts is what several rooms of the find server share: the limits of its HTTP servers, the form of
+// Package parts has parts for several rooms of the find server: the limits of its HTTP servers, the form of
 // their replies, the log of requests, files that people edit while it runs, certificates, and the tokens that
-// people are given once. It knows nothing of hosts, answers or rollouts.
+// people get once. It knows nothing of hosts, answers or rollouts.
 package parts
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The limits of the servers of this program, of find and of the admin API: the time for a header, a connection
-// that nobody uses, an answer, and the requests that are open when a server ends, and the size of a header.
+// The limits of this program's servers, for find and for the admin API: the times for a header, an idle
+// connection, an answer, and open requests at the end of a server, and the size of a header.
 const (
 	HeaderTime   = 10 * time.Second
 	IdleTime     = 90 * time.Second // more than the minute of most balancers: a POST on a connection that ends is a 502
@@ -21,7 +21,7 @@ const (
 	MaxHeader    = 16 << 10
 )
 
-// WithLimits returns an HTTP server with the limits of this one, and with nothing that answers.
+// WithLimits returns an HTTP server with these limits, without a handler.
 func WithLimits() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

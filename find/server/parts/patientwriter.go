@@ -24,7 +24,7 @@ func (w *PatientWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// ReadFrom copies in blocks, each of which net/http can hand to sendfile(2).
+// ReadFrom copies in blocks. net/http can hand each of them to sendfile(2).
 func (w *PatientWriter) ReadFrom(src io.Reader) (total int64, err error) {
 	// net/http looks for the file behind one limit, not behind two.
 	whole, ok := src.(*io.LimitedReader)

@@ -9,17 +9,17 @@ import (
 	"teleport-update/internal/console"
 )
 
-// Bounds of what anybody can have written into the log: a line of at most a few
-// hundred characters, and one a second.
+// Limits for lines that anybody can cause: a line of at most a few hundred characters,
+// and one a second.
 const (
 	rareEvery   = time.Second
 	rareMessage = 300
 	rareValue   = 200
 )
 
-// Rare returns a log for what anybody can cause without a secret. At most one line a
-// second is written, with the number of those that were left out since the last one;
-// message and values are cut. Its attributes are groups and texts of the caller.
+// Rare returns a log for lines that anybody can cause without a secret. It writes at
+// most one line a second, with the number of lines that were left out since the last
+// one; message and values are cut. Its attributes are groups and texts of the caller.
 func Rare(log *slog.Logger) *slog.Logger {
 	return slog.New(&rare{Handler: log.Handler(), state: new(rareState), now: time.Now})
 }
@@ -63,7 +63,7 @@ func (r *rare) WithGroup(name string) slog.Handler {
 	return &rare{Handler: r.Handler.WithGroup(name), state: r.state, now: r.now}
 }
 
-// take reports whether a line is due, and how many were not since the last one.
+// take reports whether a line is due, and how many were left out since the last one.
 func (s *rareState) take(now time.Time) (leftOut int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

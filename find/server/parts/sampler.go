@@ -8,21 +8,21 @@ import (
 // MaxAccessLines is how many lines a second the log of requests may have.
 const MaxAccessLines = 100
 
-// sampler takes MaxAccessLines of the requests of a second at most. It takes one of
-// every few, by the number of requests in the second before, so that a sample is of all
-// of the second and not of its beginning.
+// sampler takes at most MaxAccessLines of the requests in a second. It takes one of
+// every few, by the number of requests in the second before, so that the sample spreads
+// over the whole second.
 type sampler struct {
 	now func() time.Time
 
 	mu      sync.Mutex
 	second  time.Time
 	seen    int // in this second
-	taken   int // of them
+	taken   int // taken in this second
 	every   int // one of so many is taken
-	leftOut int // since the last one that was taken
+	leftOut int // since the last request that was taken
 }
 
-// take reports whether a request is of the sample, and how many since the last one were not.
+// take reports whether to log a request, and how many were left out since the last one.
 func (s *sampler) take() (leftOut int, taken bool) {
 	now := s.now().Truncate(time.Second)
 	s.mu.Lock()

@@ -15,16 +15,15 @@ import (
 // MaxWatched is more than thousands of groups or channels need.
 const MaxWatched = 1 << 20
 
-// WatchedFile is a file that people edit while the server runs. It may have no path, and is then never
-// read.
+// WatchedFile is a file that people edit while the server runs. If it has no path, it is never read.
 type WatchedFile struct {
 	Path string
 
 	mu   sync.Mutex
-	last FileID // of the file at the last attempt to read it
+	last FileID // of the file at the last read
 }
 
-// Read returns what the file holds.
+// Read returns the content of the file.
 func (w *WatchedFile) Read() ([]byte, error) {
 	data, id, err := readFile(w.Path)
 	w.mu.Lock()
@@ -37,7 +36,7 @@ func readFile(path string) ([]byte, FileID, error) {
 	before, statErr := os.Stat(path)
 	f, info, err := regular.Open(path, 0)
 	if _, unsuitable := errors.AsType[*regular.UnsuitableError](err); unsuitable && statErr == nil {
-		return nil, Identify(before), err // it is told of once
+		return nil, Identify(before), err // so that the error is reported once
 	}
 	if err != nil {
 		return nil, FileID{}, err
@@ -50,9 +49,9 @@ func readFile(path string) ([]byte, FileID, error) {
 	return data, Identify(info), err
 }
 
-// Watch has edits of the file taken up until ctx ends. It looks every so often, and
-// takes a file that has not changed since the look before: an editor may be
-// half way through writing it. What cannot be taken is taken up once.
+// Watch calls take after edits of the file, until ctx ends. It looks at intervals, and waits until the file has
+// not changed since the look before: an editor may be half way through writing it. It calls take once for each
+// state of the file, even an invalid one.
 func (w *WatchedFile) Watch(ctx context.Context, every time.Duration, take func()) {
 	if w.Path == "" {
 		return
@@ -66,7 +65,7 @@ func (w *WatchedFile) Watch(ctx context.Context, every time.Duration, take func(
 			return
 		case <-ticker.C:
 		}
-		var now FileID // stays zero for a file that cannot be looked at
+		var now FileID // stays zero if the file cannot be looked at
 		if info, err := os.Stat(w.Path); err == nil {
 			now = Identify(info)
 		}

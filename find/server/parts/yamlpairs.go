@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// EachPair calls f for the pairs of a mapping, whose names must be different.
+// EachPair calls f for each pair of a mapping. Names must be different.
 func EachPair(node *yaml.Node, what string, f func(name string, value *yaml.Node) error) error {
 	if node.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: want %s", node.Line, what)

@@ -1,5 +1,5 @@
-// Package pagetest is a find server for tests of its page: hosts that a test has report, and a clock that it sets. It does not
-// know the page: a test puts one before the API.
+// Package pagetest is a find server for tests of its page, with hosts that report when a test says so and a clock that the
+// test sets. It does not know the page: a test puts one before the API.
 package pagetest
 
 import (
@@ -50,9 +50,9 @@ type World struct {
 	engine  *driver.Engine
 	Access  *admin.Access
 	reports *inventory.Reports
-	// API is the admin API, of which nobody asks who they are.
+	// API is the admin API, without a check of access tokens.
 	API http.Handler
-	// Tokens are access tokens, one of each role, which are named by it.
+	// Tokens are access tokens, one for each role, by the role's name.
 	Tokens map[adminapi.Role]string
 	// Join is a join token.
 	Join string
@@ -60,7 +60,7 @@ type World struct {
 	Log  *Logged
 }
 
-// Logged is a log that may be written and read at once.
+// Logged is a log that is safe for concurrent use.
 type Logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -95,21 +95,21 @@ func (l *Logged) String() string {
 	return l.text.String()
 }
 
-// Clock is what the server goes by.
+// Clock is the clock of the server.
 func (w *World) Clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// Pass lets time pass.
+// Pass moves the clock.
 func (w *World) Pass(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now = w.now.Add(d)
 }
 
-// New is a server without hosts, at 11 o'clock.
+// New returns a server without hosts, at 11 o'clock.
 func New(t *testing.T) *World {
 	t.Helper()
 	w := &World{Log: new(Logged), t: t, now: time.Date(2025, 6, 2, 11, 0, 0, 0, time.UTC), Tokens: make(map[adminapi.Role]string),
@@ -155,7 +155,7 @@ func (w *World) Token(name string, role adminapi.Role) string {
 	return made.Token
 }
 
-// Apply writes resources, and has the engine look.
+// Apply writes resources, and ticks the engine.
 func (w *World) Apply(texts ...string) {
 	w.t.Helper()
 	for _, text := range texts {
@@ -170,7 +170,7 @@ func (w *World) Apply(texts ...string) {
 	w.Tick()
 }
 
-// Tick has the server look at what hosts report, and at the rollout.
+// Tick has the server read its store, and step the rollout.
 func (w *World) Tick() {
 	w.t.Helper()
 	if err := w.Fleet.Tick(w.t.Context()); err != nil {
@@ -184,10 +184,10 @@ func (w *World) Tick() {
 	}
 }
 
-// HostID is the id of the host of a number.
+// HostID returns the id of a host by its number.
 func HostID(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", i+1) }
 
-// SecretOf is the secret of the host of a number.
+// SecretOf returns the secret of a host by its number.
 func SecretOf(i int) string { return fmt.Sprintf("%064x", i+1) }
 
 // Joined has a host join.
@@ -228,7 +228,7 @@ func (w *World) post(path, bearer string, body any) {
 	}
 }
 
-// FailedWith is a report of an update that was rolled back.
+// FailedWith returns a report of an update that was rolled back.
 func FailedWith(target, text string) func(*find.Heartbeat) {
 	return func(b *find.Heartbeat) {
 		b.Outcome = &find.Outcome{Target: target, State: "rolled_back", Error: text, Time: time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)}
@@ -245,7 +245,7 @@ func (w *World) reads(d time.Duration) {
 	}
 }
 
-// Started is a world in which group dev has started, of four hosts, and prod waits, of two.
+// Started returns a world in which group dev, with four hosts, has started, and prod, with two, waits.
 func Started(t *testing.T, groups string) *World {
 	t.Helper()
 	w := New(t)
@@ -264,7 +264,7 @@ func Started(t *testing.T, groups string) *World {
 	return w
 }
 
-// Rolling is one in which one of dev's hosts is on the version, and one failed.
+// Rolling returns a world in which one of dev's hosts is on the version, and one failed.
 func Rolling(t *testing.T) *World {
 	t.Helper()
 	w := Started(t, DevProd)
@@ -274,7 +274,7 @@ func Rolling(t *testing.T) *World {
 	return w
 }
 
-// Halted is one in which the canary of dev failed.
+// Halted returns a world in which the canary of dev failed.
 func Halted(t *testing.T) *World {
 	t.Helper()
 	w := Started(t, strings.Replace(DevProd, `"name":"dev"`, `"name":"dev","canary_count":1`, 1))
@@ -288,7 +288,7 @@ func Halted(t *testing.T) *World {
 	return w
 }
 
-// GroupOf is the group of the host of a number.
+// GroupOf returns the group of a host by its number.
 func GroupOf(i int) string { return []string{"dev", "prod"}[min(i/4, 1)] }
 
 // Everybody has all hosts of Started report.
