@@ -29,11 +29,11 @@ import (
 
 const (
 	adminSocketEnv = "ADMIN_SOCKET"
-	// adminSocket is where the package's service listens.
+	// adminSocket is the socket of the package's service.
 	adminSocket = "/run/teleport-find/admin.sock"
 	// adminTime bounds a request; the server may have to wait for its store.
 	adminTime = 30 * time.Second
-	// maxReply is more than a resource with all that is said about it.
+	// maxReply is more than a resource with all its details.
 	maxReply = 8 << 20
 )
 
@@ -42,7 +42,7 @@ func adminSocketFlag() cli.Flag {
 		Usage: "`PATH` of the running server's socket"}
 }
 
-// serverFlags say which server is asked; they stand before the command.
+// serverFlags select the server to ask; they stand before the command.
 func serverFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "server", EnvVars: []string{"TELEPORT_FIND_SERVER"}, Usage: "`URL` of the server to ask (its " +
@@ -60,11 +60,11 @@ type adminClient struct {
 	base  string // of the URLs of requests
 	token string // over the socket: none
 	http  *http.Client
-	err   error // why nobody can be asked
-	text  bool  // answers are for text: each string in them is one line
+	err   error // why no server can be asked
+	text  bool  // for text output: each string in an answer becomes one line
 }
 
-// newAdminClient returns one of the server on this machine, or of the one that --server names.
+// newAdminClient returns a client for the server on this machine, or for --server.
 func newAdminClient(c *cli.Context) *adminClient {
 	address := c.String("server")
 	if address == "" {
@@ -81,22 +81,22 @@ func newAdminClient(c *cli.Context) *adminClient {
 	}
 	if a.err == nil {
 		a.http.Timeout = adminTime
-		// Whoever is sent elsewhere does not carry the token there.
+		// The token must not follow a redirect to another server.
 		a.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
 	return a
 }
 
-// forText reports whether a command prints no document.
+// forText reports whether a command prints text and no document.
 func forText(c *cli.Context) bool { return !slices.Contains(documents, c.String("output")) }
 
-// onlyHost reports whether a URL names a server, and nothing on it.
+// onlyHost reports whether a URL names a server, without a path or user.
 func onlyHost(u *url.URL) bool {
 	root := u.Path == "" || u.Path == "/"
 	return u.Host != "" && root && u.User == nil && u.RawQuery == ""
 }
 
-// checkServer refuses to send a token where others could read it.
+// checkServer returns an error if others could read a token on the way to the server.
 func checkServer(address string) error {
 	u, err := url.Parse(address)
 	switch {
@@ -127,7 +127,7 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// maxSecret is more than any token has.
+// maxSecret is longer than any token.
 const maxSecret = 4096
 
 // readSecret reads a file that nobody but its owner may read or write.
@@ -160,10 +160,10 @@ func newSocketClient(socket string) *http.Client {
 // maxRefusal is how many characters of a server's refusal are shown.
 const maxRefusal = 4000
 
-// unwritten is what an error says of the server's store.
+// unwritten is what errors say about the server's store.
 const unwritten failure.Aftermath = "nothing was written"
 
-// refusal is what the server says when it does not do something.
+// refusal is a server's answer that it did not do something.
 type refusal struct {
 	status int
 	text   string
@@ -177,8 +177,8 @@ func refused(err error, status int) bool {
 	return ok && r.status == status
 }
 
-// get returns a refusal, 404, where there is none. A kind of which there are several
-// has a slash and the name after it.
+// get returns a refusal, 404, if there is no such resource. If a kind has several
+// resources, a slash and the name follow the kind.
 func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, error) {
 	path := "/v1/resources/" + kind
 	if kind, name, named := strings.Cut(kind, "/"); named {
@@ -195,8 +195,8 @@ func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, e
 	return list[0], nil
 }
 
-// put returns a refusal, 412, when a resource has another revision by now. All of
-// the list is written, or after an error none of it.
+// put writes all of the list or, after an error, none of it. It returns a refusal, 412,
+// if a resource has another revision by now.
 func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, isNew bool, reason string) (adminapi.Result, error) {
 	var result adminapi.Result
 	var body bytes.Buffer
@@ -215,7 +215,7 @@ func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, 
 	return result, a.decode(answer, &result)
 }
 
-// ask has the server do something and reads its answer. A nil body is none.
+// ask sends a request to the server and reads its answer. Without a body, body is nil.
 func (a *adminClient) ask(ctx context.Context, method, path string, body, answer any) error {
 	var data []byte
 	if body != nil {

@@ -33,26 +33,25 @@ import (
 	releases "teleport-update/internal/version"
 )
 
-// source is where the answers come from, which is one place: the flags and the
-// groups file, or the store.
+// source is the one source of the answers: the flags and the groups file, or the store.
 type source struct {
 	server.Answerer
 	Watch  func(ctx context.Context, every time.Duration)
 	Reload func() error
 	close  func() error
 
-	path   string      // of the store that is used
-	store  store.Store // nil: none is
-	opened store.Store // it, without what counts its operations
+	path   string      // of the store
+	store  store.Store // nil: the answers come from elsewhere
+	opened store.Store // store without its counters of operations
 	log    *slog.Logger
-	stored *answers.Stored  // nil: it is not the store
-	engine *driver.Engine   // nil likewise
-	fleet  *inventory.Fleet // nil likewise
-	hooks  *notify.Notifier // nil likewise
+	stored *answers.Stored  // nil without store
+	engine *driver.Engine   // nil without store
+	fleet  *inventory.Fleet // nil without store
+	hooks  *notify.Notifier // nil without store
 	asked  *inventory.Asked
-	access *admin.Access // nil likewise
-	frozen string        // why not
-	public *url.URL      // by which browsers reach the page, if a proxy serves it there
+	access *admin.Access // nil without store
+	frozen string        // why the store is not used
+	public *url.URL      // the address of the page for browsers, if a proxy serves it there
 
 	channels *channels.Channels
 	metrics  *metrics.Metrics
@@ -118,8 +117,8 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 	return a, nil
 }
 
-// run steps the rollout until ctx ends, if the answers are from the store. The
-// function it returns waits for that.
+// run steps the rollout until ctx ends, if the answers come from the store. Its result
+// waits for that.
 func (a *source) run(ctx context.Context) (wait func()) {
 	if a.engine == nil {
 		return func() {}
@@ -154,13 +153,13 @@ func (a *source) blocked() []string {
 	return (&admin.Options{Stored: a.stored, Engine: a.engine, Fleet: a.fleet}).Blocked()
 }
 
-// serverName is what this server is called beside others of its store.
+// serverName is the name of this server among the servers of its store.
 func serverName() string {
 	hostname, _ := os.Hostname()
 	return driver.ServerName(hostname)
 }
 
-// publisher writes what hosts report to this server into the store.
+// publisher writes this server's report on hosts into the store.
 func (a *source) publisher(name string) *driver.Publisher {
 	return &driver.Publisher{
 		Name: name, Store: a.store, Clock: now, Fleet: a.fleet, Log: a.log,
@@ -168,8 +167,8 @@ func (a *source) publisher(name string) *driver.Publisher {
 	}
 }
 
-// admin serves the admin API on its socket, and over TCP to those who have a token, as far as it is asked
-// for, until ctx ends. The function it returns waits for that.
+// admin serves the admin API on its socket, and over TCP to holders of tokens, as the flags say, until
+// ctx ends. wait waits for that.
 func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
 	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels,
 		Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
@@ -210,7 +209,7 @@ func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, 
 	return wait, nil
 }
 
-// listenTLS listens for TLS, or on a loopback address without a config for plain http.
+// listenTLS listens for TLS or, with a nil config, for plain http on a loopback address.
 func listenTLS(address string, config *tls.Config, perAddress int, log *slog.Logger) (net.Listener, error) {
 	addr, err := server.ResolveListen(address, config != nil)
 	if err != nil {

@@ -8,12 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// errHelp ends a command that was asked for its help after a word, and has shown
-// it.
+// errHelp ends a command after its help was asked for by a word, and shown.
 var errHelp = errors.New("help was asked for")
 
-// interleaved returns the words of a command that are no flags. Flags may stand
-// between and after them, which package flag does not know of.
+// interleaved returns the words of a command without its flags. Flags may stand between
+// and after the words, which package flag does not know.
 func interleaved(c *cli.Context) (words []string, err error) {
 	rest := c.Args().Slice()
 	for len(rest) > 0 {
@@ -50,8 +49,8 @@ func interleaved(c *cli.Context) (words []string, err error) {
 	return words, nil
 }
 
-// lines is a flag that may be given several times. What is given is taken as it is: in a
-// URL template a comma separates nothing.
+// lines is a flag that may be given several times. Values are not split: a comma in a
+// URL template separates nothing.
 type lines []string
 
 // Set implements cli.Generic. An environment has only one value, with several lines.

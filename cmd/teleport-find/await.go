@@ -17,11 +17,11 @@ import (
 // awaitEvery is how often a server that starts looks for its database.
 const awaitEvery = time.Second
 
-// waiting tells others that the server waits, and why, until its result is called.
+// waiting tells others that the server waits, and why, until stop is called.
 type waiting func(why func() error) (stop func(), err error)
 
-// awaitStore opens the store of a server. If it is in a database that is away, the server waits: a machine that boots
-// with its database, or amid a failover, needs nobody to start the server again.
+// awaitStore opens the store of a server. If its database is away, the server waits: when a machine boots with its
+// database, or during a failover, nobody has to start the server again.
 func awaitStore(ctx context.Context, address, passwordFile string, wait waiting, log *slog.Logger) (openedStore, error) {
 	opened, err := openStore(ctx, address, passwordFile)
 	if err != nil && postgres.IsURL(address) && postgres.Away(err) {
@@ -67,7 +67,7 @@ func awaitDatabase(ctx context.Context, address, passwordFile string, err error,
 	}
 }
 
-// serveWaiting serves metrics by which the server is alive and not ready, and tells systemd that it waits.
+// serveWaiting serves metrics that show the server as alive and not ready, and tells systemd that it waits.
 func serveWaiting(ctx context.Context, c *cli.Context, why func() error, config *tls.Config, log *slog.Logger) (stop func(), err error) {
 	m := metrics.New(metrics.Options{Version: version, Clock: now})
 	m.From(metrics.Sources{Store: why})
@@ -77,7 +77,7 @@ func serveWaiting(ctx context.Context, c *cli.Context, why func() error, config 
 		cancel()
 		return nil, err
 	}
-	// Else systemd would end the start after its time, and start the server again.
+	// Without this, systemd would end the start after its timeout, and start the server again.
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady+"\nSTATUS=waits for its database"); err != nil {
 		log.Warn("systemd could not be told that the server waits", "error", err)
 	}

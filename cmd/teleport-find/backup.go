@@ -13,7 +13,7 @@ import (
 	"teleport-update/find/store"
 )
 
-// packagedStore is where the package's service keeps its store.
+// packagedStore is the store of the package's service.
 const packagedStore = "/var/lib/teleport-find/store/store.db"
 
 func storeFlag() cli.Flag {
@@ -22,7 +22,7 @@ func storeFlag() cli.Flag {
 	}
 }
 
-// backupName is that of a backup in a folder; backups sort by their time.
+// backupName is the pattern for backups in a folder; backups sort by their time.
 const backupName, backupTime = "store-*.db", "20060102T150405Z"
 
 func backupCommand() *cli.Command {
@@ -86,7 +86,7 @@ func removeOld(folder string, keep int) (removed []string, err error) {
 	all = slices.DeleteFunc(all, func(path string) bool {
 		middle, _ := strings.CutPrefix(filepath.Base(path), "store-")
 		_, err := time.Parse(backupTime, strings.TrimSuffix(middle, ".db"))
-		return err != nil // it is somebody's, and not one of ours
+		return err != nil // a file that somebody else made
 	})
 	slices.Sort(all)
 	for _, path := range all[:max(0, len(all)-keep)] {
@@ -98,7 +98,7 @@ func removeOld(folder string, keep int) (removed []string, err error) {
 	return removed, nil
 }
 
-// adminFacts is what a backup holds, for programs.
+// adminFacts describes a backup, for programs.
 type adminFacts struct {
 	File       string         `json:"file,omitempty"`
 	Revision   store.Revision `json:"revision"`

@@ -128,16 +128,16 @@ one step. Where a channel has no version now, the file is removed. Channels that
 	}
 }
 
-// exported is what became of a file.
+// exported is the result for a file.
 type exported struct {
 	File    string `json:"file"`
 	Content string `json:"content,omitempty"`
 	Change  string `json:"change"`
 }
 
-// exportChannel writes the two files of a channel. Who reads the one between the two
-// writes must not take what is not critical for critical: a version is there before
-// it is said to be critical, and is that no longer before another one is there.
+// exportChannel writes the two files of a channel. An updater that reads them between the two writes must not
+// take a version for critical that is not. So a version is written before it becomes critical, and critical is
+// removed before another version is written.
 func exportChannel(dir string, one adminapi.Channel, dryRun bool) (done []exported, err error) {
 	files := []exported{{File: filepath.Join(dir, "version"), Content: one.Version}, {File: filepath.Join(dir, "critical"),
 		Content: yesNo(one.Critical)}}

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// now is the one clock of a server: windows, the age of reports and the history go by it. Nothing
-// that the program is given can set it. integration/fleet builds this file as another one, for
-// tests that go through days.
+// now is the one clock of a server, for windows, the age of reports and the history. No input of
+// the program sets it. integration/fleet replaces this file when it builds, for tests that go
+// through days.
 func now() time.Time { return time.Now() }
 
-// elapsed is for how long the machine is there, suspended or not. Nobody can set it.
+// elapsed is the time since the machine's boot, with suspended time. Nobody can set it.
 func elapsed() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -20,7 +20,7 @@ func elapsed() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// ticks says when the server looks again, until it is stopped.
+// ticks returns a channel for the server's looks, and a function that stops it.
 func ticks(every time.Duration) (<-chan time.Time, func()) {
 	ticker := time.NewTicker(every)
 	return ticker.C, ticker.Stop

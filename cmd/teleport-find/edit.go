@@ -14,8 +14,8 @@ import (
 	"teleport-update/internal/console"
 )
 
-// edit changes a resource, or begins one. Should somebody else change it at the
-// same time, both changes are made. What came of it is told after the last functions had a look.
+// edit changes a resource, or makes a new one. If somebody else changes it at the same time,
+// both changes are made. The functions in add see the result before it is printed.
 func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error, add ...func(*adminapi.Result)) error {
 	client := newAdminClient(c)
 	for attempt := 1; ; attempt++ {
@@ -44,7 +44,7 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 	}
 }
 
-// printResult says what was done, and warns on the error output.
+// printResult prints the result, and warnings on the error output.
 func printResult(c *cli.Context, result adminapi.Result) error {
 	if c.String("output") != "table" {
 		return printValue(c, result)
@@ -82,7 +82,7 @@ func printResult(c *cli.Context, result adminapi.Result) error {
 	return nil
 }
 
-// onlyHooks reports whether a change is of webhooks alone: hosts are told what they were told before.
+// onlyHooks reports whether a change is for webhooks alone, so that answers to hosts do not change.
 func onlyHooks(list []adminapi.Resource) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(r adminapi.Resource) bool {
 		return !strings.HasPrefix(r.Kind,
@@ -100,7 +100,7 @@ func answerWords(a adminapi.Answer) string {
 	return fmt.Sprintf("%s %s, and to stay as they are", a.AgentVersion, a.Edition)
 }
 
-// turnWords says when it is a group's turn, if that is still to come.
+// turnWords says when a group's turn comes, or the state of the group.
 func turnWords(g adminapi.Group) string {
 	switch {
 	case g.Waits != "":

@@ -48,7 +48,7 @@ func getCommand() *cli.Command {
 	}
 }
 
-// getAll prints all resources, or those of one kind.
+// getAll prints all resources, or all of one kind.
 func getAll(c *cli.Context, kind string) error {
 	client := newAdminClient(c)
 	var all adminapi.Resources
@@ -76,7 +76,7 @@ func getAll(c *cli.Context, kind string) error {
 	return printResources(c, list...)
 }
 
-// printResources prints them as "apply" takes them, or the list of them.
+// printResources prints resources in the form for "apply", or a table of them.
 func printResources(c *cli.Context, list ...rollout.Resource) error {
 	if c.String("output") == "table" {
 		t := newTable("KIND", "NAME", "REVISION")
@@ -101,16 +101,16 @@ func printResources(c *cli.Context, list ...rollout.Resource) error {
 	return nil
 }
 
-// knownKind takes the name of a resource after its kind.
+// knownKind reports whether a word is a kind, or a kind and a name.
 func knownKind(word string) bool {
 	kind, _, named := strings.Cut(word, "/")
 	if kind == rollout.KindPlan {
-		return named // one of a group
+		return named // a plan of a group
 	}
 	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && (!named || several(kind))
 }
 
-// singular is a kind as this program spells it: "tctl get" takes plurals too.
+// singular turns a kind in the plural, which "tctl get" takes too, into this program's spelling.
 func singular(word string) string {
 	for _, kind := range slices.Concat(rollout.Kinds, rollout.SystemKinds) {
 		if rest, ok := strings.CutPrefix(word, kind+"s"); ok && (rest == "" || rest[0] == '/') {
@@ -120,6 +120,6 @@ func singular(word string) string {
 	return word
 }
 
-// several reports whether there may be several resources of the kind, each with a name: without a name, all
-// are printed.
+// several reports whether there may be several named resources of the kind. Without a name, all are
+// printed.
 func several(kind string) bool { return kind == rollout.KindReport || kind == rollout.KindNotify }

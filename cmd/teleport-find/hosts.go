@@ -61,7 +61,7 @@ update, and has not begun); waiting (it has not said that it was told to update 
 }
 
 // knownGroup refuses a group that neither a host nor the schedule names: an empty list
-// would read as a group without hosts.
+// would look like a group without hosts.
 func knownGroup(c *cli.Context, found adminapi.Hosts) error {
 	group := c.String("group")
 	if group == "" || found.Total > 0 {
@@ -79,7 +79,7 @@ func knownGroup(c *cli.Context, found adminapi.Hosts) error {
 		names = append(names, g.Name)
 	}
 	if len(names) == 0 || c.IsSet("state") || c.IsSet("version") {
-		return nil // nobody knows the groups, or hosts may name it that are in another state
+		return nil // nobody knows the groups, or hosts in another state may name it
 	}
 	return fmt.Errorf("no host names the group %q, and the rollout has none of that name (there are: %s)", group, strings.Join(names, ", "))
 }
@@ -96,7 +96,7 @@ func writeHosts(w io.Writer, found adminapi.Hosts) error {
 	return t.print(w)
 }
 
-// askHosts goes through the pages of the server.
+// askHosts reads all pages of hosts from the server.
 func askHosts(c *cli.Context) (all adminapi.Hosts, err error) {
 	client := newAdminClient(c)
 	query := url.Values{}
@@ -106,7 +106,7 @@ func askHosts(c *cli.Context) (all adminapi.Hosts, err error) {
 		}
 	}
 	if v := c.String("version"); v != "" {
-		query.Set("version", strings.TrimPrefix(v, "v")) // as set-version takes it
+		query.Set("version", strings.TrimPrefix(v, "v")) // set-version takes the v, too
 	}
 	all.Hosts = []adminapi.Host{}
 	for {
@@ -176,7 +176,7 @@ what a host of that ID would be told, in the group of --group.`,
 	}
 }
 
-// hostNamed is the ID of a host, or of the only one that has reported a hostname.
+// hostNamed returns the ID of a host, or of the only host with a hostname.
 func hostNamed(c *cli.Context, name string) (id string, err error) {
 	if id, isID := find.HostID(name); isID {
 		return id, nil
@@ -203,18 +203,18 @@ func hostNamed(c *cli.Context, name string) (id string, err error) {
 	return "", unknownHost(fmt.Sprintf("no host has reported the hostname %q", name))
 }
 
-// unknownHost is the error of a host of which nothing is known: an answer for it would be
-// an answer for a misspelt name, too.
+// unknownHost is the error for an unknown host: an answer for it would also be an answer
+// for a misspelt name.
 func unknownHost(what string) error {
 	return fmt.Errorf("%s: nothing is known of it, and it is in no count; teleport-find hosts lists those that have joined, "+
 		"--as-if says what such a host would be told", what)
 }
 
-// hostWhy is what a host is told and why, and what it has reported.
+// hostWhy is the answer to a host, why it gets it, and its last report.
 type hostWhy struct {
 	ID string `json:"id"`
 	adminapi.Why
-	// Reported is nil of a host that has never reported to this server.
+	// Reported is nil if the host has never reported to this server.
 	Reported *adminapi.Host `json:"reported"`
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	// What libraries print past our log may quote what somebody sent.
+	// Libraries that log past our log may quote text from others.
 	log.SetOutput(console.To(os.Stderr))
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
@@ -101,7 +101,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// spelled turns what people try first into the words of this program: "--version", "help",
+// spelled turns common first guesses into the words of this program: "--version", "help",
 // "help COMMAND" and tctl's "autoupdate COMMAND".
 func spelled(args []string) []string {
 	switch {

@@ -18,7 +18,7 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// sources are what the metrics are read from, of answers that may be fixed.
+// sources returns the sources of the metrics. The answers may come from flags.
 func (a *source) sources(config *tls.Config) metrics.Sources {
 	s := metrics.Sources{Certificate: func() time.Time { return certificateEnd(config) }}
 	if a.stored != nil {
@@ -33,8 +33,8 @@ func (a *source) sources(config *tls.Config) metrics.Sources {
 	return s
 }
 
-// certificateEnd is when the certificate ends that is shown to hosts which name no server;
-// the zero time for none.
+// certificateEnd returns when the certificate for hosts that name no server ends, or the
+// zero time.
 func certificateEnd(config *tls.Config) time.Time {
 	if config == nil {
 		return time.Time{}
@@ -58,8 +58,8 @@ func certificateEnd(config *tls.Config) time.Time {
 	return leaf.NotAfter
 }
 
-// serveMetrics serves them as far as it is asked for, until ctx ends. The function it
-// returns waits for that.
+// serveMetrics serves the metrics, if the flags ask for that, until ctx ends. Its
+// result waits for that.
 func serveMetrics(ctx context.Context, c *cli.Context, m *metrics.Metrics, config *tls.Config, log *slog.Logger) (wait func(), err error) {
 	address := c.String("metrics-listen")
 	if address == "" {
@@ -90,12 +90,12 @@ func serveMetrics(ctx context.Context, c *cli.Context, m *metrics.Metrics, confi
 	}, nil
 }
 
-// metricsTime bounds what somebody may take to ask for metrics, and to read them.
+// metricsTime bounds a request for metrics, and its answer.
 const metricsTime = 10 * time.Second
 
 // watchdog tells systemd that the server lives, if the unit has a WatchdogSec, until ctx
-// ends: while its loops go on, and hosts can be answered. Else systemd ends the process,
-// which says where it hangs, and starts another one.
+// ends: while its loops go on, and hosts get answers. Otherwise systemd ends the
+// process, whose traces show where it hangs, and starts another one.
 func watchdog(ctx context.Context, live func() error, log *slog.Logger) {
 	every, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || every == 0 {

@@ -78,7 +78,7 @@ const hostOS = "linux"
 
 var archName = regexp.MustCompile(`^[a-z0-9_]{2,20}$`)
 
-// wanted is one tarball to have.
+// wanted is one tarball for the mirror.
 type wanted struct {
 	release versions.Release
 	arch    string
@@ -143,7 +143,7 @@ func mirror(c *cli.Context) error {
 	return nil
 }
 
-// mirrorFetcher downloads as the flags say: from which authorities, signed by whom.
+// mirrorFetcher returns a fetcher with the authorities and release keys from the flags.
 func mirrorFetcher(c *cli.Context, log *slog.Logger) (*fetch.Fetcher, error) {
 	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), Trust: "`teleport-find mirror --ca-file FILE`",
 		UserAgent: "teleport-find/" + version})
@@ -164,8 +164,8 @@ func mirrorFetcher(c *cli.Context, log *slog.Logger) (*fetch.Fetcher, error) {
 	return fetcher, nil
 }
 
-// fillMirror puts the tarballs of a list into the folder. One that cannot be had does not keep
-// the others from being saved.
+// fillMirror saves the tarballs of a list in the folder. If one cannot be saved, it goes on
+// with the others.
 func fillMirror(c *cli.Context, log *slog.Logger, fetcher *fetch.Fetcher, dir string, sources []*fetch.Template, list []wanted) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -200,7 +200,7 @@ func fillMirror(c *cli.Context, log *slog.Logger, fetcher *fetch.Fetcher, dir st
 	return nil
 }
 
-// wouldMirror says what mirror would do; it looks at names alone.
+// wouldMirror prints what mirror would do. It looks at names alone.
 func wouldMirror(c *cli.Context, dir string, list []wanted, words []string) error {
 	for _, w := range list {
 		name, how := files.Name(w.release.Version, w.release.Edition, hostOS, w.arch), "is there"
@@ -217,16 +217,16 @@ func wouldMirror(c *cli.Context, dir string, list []wanted, words []string) erro
 	return nil
 }
 
-// mirrored is what became of a file.
+// mirrored is the result for a file.
 type mirrored struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256,omitempty"`
 	// saved, was there, removed, ok, refused; in a dry run would be saved, is there, would be removed
 	Is       string   `json:"is"`
-	Problems []string `json:"problems,omitempty"` // for which hosts would refuse it
+	Problems []string `json:"problems,omitempty"` // why hosts would refuse it
 }
 
-// wantedBy is every combination of what the command line names, once.
+// wantedBy returns every combination of versions, editions and architectures from the command line, once.
 func wantedBy(c *cli.Context, words []string) (list []wanted, err error) {
 	if len(words) == 0 {
 		return nil, errors.New("which versions? Name them after the flags")

@@ -17,8 +17,8 @@ import (
 	"teleport-update/versions/signature"
 )
 
-// checkMirror says of each tarball whether hosts would take it: of those that are
-// named, or of all in the folder.
+// checkMirror says of each tarball whether hosts would take it: of the named ones, or
+// of all in the folder.
 func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 	named := len(paths) > 0
 	if !named {
@@ -40,14 +40,14 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 		for _, v := range found {
 			lines = append(lines, v.Text)
 		}
-		// A named one may still be on its way into a folder.
+		// A named tarball may not be in its folder yet.
 		if _, err := os.Lstat(path + ".sha256"); !named && errors.Is(err, fs.ErrNotExist) {
 			lines = append(lines, "it has no checksum file; hosts that read the folder themselves need one")
 		}
 		checked, text := mirrored{File: path, Is: "ok", Problems: lines}, []string{path + ": ok"}
 		if err != nil || len(lines) > 0 {
 			refused++
-			checked.Is, text = "refused", nil // without a line, the log has why
+			checked.Is, text = "refused", nil // without a line, the log has the reason
 			for _, line := range lines {
 				text = append(text, path+": "+line)
 			}
@@ -62,7 +62,7 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 	return nil
 }
 
-// releaseKeys are the keys by which tarballs must be signed; none if nobody said so.
+// releaseKeys returns the keys from --release-key: one of them must have signed each tarball.
 func releaseKeys(c *cli.Context) (keys []signature.Key, err error) {
 	for _, file := range c.StringSlice("release-key") {
 		data, err := regular.Read(file, signature.MaxKeys, 0)
@@ -78,7 +78,7 @@ func releaseKeys(c *cli.Context) (keys []signature.Key, err error) {
 	return keys, nil
 }
 
-// signedBy takes nothing but tarballs that one of its keys has signed.
+// signedBy admits only tarballs with a signature by one of its keys.
 type signedBy []signature.Key
 
 func (keys signedBy) Admit(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, error) {

@@ -20,7 +20,7 @@ import (
 	"teleport-update/internal/failure"
 )
 
-// newHooks returns what tells the webhooks of a store.
+// newHooks returns the Notifier for the webhooks of a store.
 func newHooks(a *source) *notify.Notifier {
 	return notify.New(notify.Options{
 		Store: a.store, Server: serverName(), Version: version, Clock: now, Log: a.log,
@@ -29,7 +29,7 @@ func newHooks(a *source) *notify.Notifier {
 	})
 }
 
-// failingWebhooks counts the webhooks to which this server can deliver no event.
+// failingWebhooks counts the webhooks that cannot get an event from this server.
 func (a *source) failingWebhooks() (failing int) {
 	for _, h := range a.hooks.Hooks() {
 		if !h.Failing.IsZero() {
@@ -39,7 +39,7 @@ func (a *source) failingWebhooks() (failing int) {
 	return failing
 }
 
-// webhooks are those of the admin API.
+// webhooks adapts a Notifier to the admin API.
 type webhooks struct{ notifier *notify.Notifier }
 
 func (h webhooks) List() (list []adminapi.Hook) {
@@ -82,7 +82,7 @@ change posts its event, three times at most within ten minutes. The list says wh
 					}
 					err = newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/notify/"+url.PathEscape(name)+"/test", nil, &adminapi.Error{})
 					if f, is := errors.AsType[*failure.Error](err); is {
-						return f.What // nothing was to be written
+						return f.What // a test writes nothing
 					}
 					if err != nil {
 						return err

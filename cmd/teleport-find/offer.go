@@ -7,8 +7,8 @@ import (
 	"teleport-update/versions/fetch"
 )
 
-// releaseTemplateFlag is the flag of serve with the template that answers offer. It is checked as
-// hosts check it: one that they would not show helps nobody.
+// releaseTemplateFlag is the flag of serve with the template in answers. It is checked like on
+// hosts: they would not show an invalid one.
 func releaseTemplateFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "release-template", EnvVars: []string{"TELEPORT_FIND_RELEASE_TEMPLATE"},

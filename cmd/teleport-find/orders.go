@@ -14,7 +14,7 @@ import (
 	"teleport-update/internal/console"
 )
 
-// orderCommands are what people can have groups do, whatever the schedule says.
+// orderCommands are the orders to groups, whatever the schedule says.
 func orderCommands() []*cli.Command {
 	force := &cli.BoolFlag{Name: "force", Usage: "without the groups before it, and without canaries"}
 	list := []*cli.Command{
@@ -39,7 +39,8 @@ cannot be read gets a new one.`),
 	return append(list, &short, runCommand())
 }
 
-// runCommand is RFD 0169's: it has a group that failed go on, and any other start. Here these are two orders.
+// runCommand is the command from RFD 0169: a group that failed goes on, and any other starts. Here these are
+// two orders.
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "run",
@@ -82,7 +83,7 @@ func runCommand() *cli.Command {
 	}
 }
 
-// give has the server carry out an order, and prints what came of it.
+// give sends an order to the server, and prints the result.
 func give(c *cli.Context, order adminapi.Order) error {
 	var result adminapi.OrderResult
 	if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order,

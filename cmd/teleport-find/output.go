@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// documents are the formats for programs, formats all there are.
+// documents are the formats for programs, formats all formats.
 var (
 	documents = []string{"json", "yaml"}
 	formats   = slices.Concat([]string{"table"}, documents)
@@ -26,7 +26,7 @@ func outputFlag(usual string) cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: usual, Usage: "how to print it, `table|json|yaml`"}
 }
 
-// wordsOf is interleaved, of a command that has an outputFlag.
+// wordsOf is interleaved for a command with an outputFlag.
 func wordsOf(c *cli.Context) ([]string, error) {
 	words, err := interleaved(c)
 	if err == nil && !slices.Contains(formats, c.String("output")) {
@@ -35,7 +35,7 @@ func wordsOf(c *cli.Context) ([]string, error) {
 	return words, err
 }
 
-// noWords is wordsOf, of a command that takes none.
+// noWords is wordsOf for a command without words.
 func noWords(c *cli.Context) error {
 	words, err := wordsOf(c)
 	if err == nil && len(words) > 0 {
@@ -44,7 +44,7 @@ func noWords(c *cli.Context) error {
 	return err
 }
 
-// oneWord is wordsOf, of a command that takes one.
+// oneWord is wordsOf for a command with one word.
 func oneWord(c *cli.Context, what string) (string, error) {
 	words, err := wordsOf(c)
 	if err == nil && len(words) != 1 {
@@ -56,7 +56,7 @@ func oneWord(c *cli.Context, what string) (string, error) {
 	return words[0], nil
 }
 
-// show prints what the server has at a path. The table is for people.
+// show prints the server's answer at a path. The table is for people.
 func show[T any](c *cli.Context, path string, table func(io.Writer, T) error) error {
 	var value T
 	if err := newAdminClient(c).ask(c.Context, http.MethodGet, path, nil, &value); err != nil {
@@ -65,7 +65,7 @@ func show[T any](c *cli.Context, path string, table func(io.Writer, T) error) er
 	return printAs(c, value, table)
 }
 
-// printAs prints a value as it was asked for.
+// printAs prints a value in the format that the flag asks for.
 func printAs[T any](c *cli.Context, value T, table func(io.Writer, T) error) error {
 	if c.String("output") == "table" {
 		return table(c.App.Writer, value)
@@ -90,7 +90,7 @@ func printItem(c *cli.Context, value any, lines ...string) error {
 	return printValue(c, value)
 }
 
-// printValue prints what has fields for JSON, as JSON or YAML.
+// printValue prints a value with JSON fields as JSON or YAML.
 func printValue(c *cli.Context, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -105,7 +105,7 @@ func printValue(c *cli.Context, value any) error {
 	return err
 }
 
-// yamlOf writes JSON as YAML, its fields in the same order.
+// yamlOf converts JSON to YAML, with the fields in the same order.
 func yamlOf(data []byte) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(withEscapes(data), &document); err != nil {
@@ -115,7 +115,7 @@ func yamlOf(data []byte) ([]byte, error) {
 	plain = func(n *yaml.Node) {
 		n.Style = 0
 		if strings.ContainsFunc(n.Value, func(r rune) bool { return !console.Printable(r) }) {
-			n.Style = yaml.DoubleQuotedStyle // where the output may escape it
+			n.Style = yaml.DoubleQuotedStyle // the encoder may then use escapes
 		}
 		for _, child := range n.Content {
 			plain(child)
@@ -131,7 +131,7 @@ func yamlOf(data []byte) ([]byte, error) {
 	return out.Bytes(), encoder.Close()
 }
 
-// withEscapes is the same JSON with escapes for characters that no YAML may have as they are.
+// withEscapes returns the same JSON with escapes for characters that YAML does not allow.
 func withEscapes(data []byte) []byte {
 	var out []byte
 	for _, r := range string(data) {
@@ -200,7 +200,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// complain says an error.
+// complain prints an error.
 func complain(w io.Writer, err error) {
 	fmt.Fprintf(w, "teleport-find: %s\n", console.Line(err.Error()))
 }

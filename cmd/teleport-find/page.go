@@ -8,8 +8,7 @@ import (
 	"teleport-update/find/server/page"
 )
 
-// withPage serves the page for browsers beside the admin API. Both are for the holders of access tokens: the API asks for the token in
-// each request, the page once.
+// withPage serves the page for browsers beside the admin API. Both need an access token: the API in each request, the page once.
 func (a *source) withPage(api http.Handler) http.Handler {
 	opts := page.Options{
 		API: api, As: admin.As, Holder: a.access.HolderOf, NoHolder: admin.ErrAccess, Version: version, Clock: now, Log: a.log,

@@ -67,7 +67,7 @@ rollout goes on. With -f, the resources come from a file, and nothing is written
 // groupStart is a group's line of a preview.
 type groupStart struct {
 	rollout.GroupOverview
-	AtATime string `json:"at_a_time"` // how many hosts are told to update at once, in words
+	AtATime string `json:"at_a_time"` // how many hosts may update at once, in words
 }
 
 func (s groupStart) words() string {
@@ -84,7 +84,7 @@ func (s groupStart) words() string {
 
 func hostWords(s groupStart) string {
 	if s.AtATime == "" {
-		return "-" // a file says nothing of hosts
+		return "-" // a file has no hosts
 	}
 	return fmt.Sprint(s.Present)
 }

@@ -37,11 +37,11 @@ func checkPruneFlags(c *cli.Context, words []string) error {
 	return nil
 }
 
-// newestOf returns the newest versions that a source has which can be listed.
+// newestOf returns the newest versions from sources that can be listed.
 func newestOf(templates []string, n int) ([]string, error) {
 	var found []string
 	for _, text := range templates {
-		// The folder is what comes before the first action of the template.
+		// The folder is the part before the first action of the template.
 		plain, _, _ := strings.Cut(text, "{{")
 		u, err := url.Parse(plain)
 		if err != nil || u.Scheme != "file" {
@@ -60,7 +60,7 @@ func newestOf(templates []string, n int) ([]string, error) {
 	return newest(found, n), nil
 }
 
-// newest returns so many versions, the newest first.
+// newest returns n versions, the newest first.
 func newest(versions []string, n int) []string {
 	versions = slices.Clone(versions)
 	slices.SortFunc(versions, func(a, b string) int { return releases.Compare(b, a) })
@@ -68,7 +68,7 @@ func newest(versions []string, n int) []string {
 	return versions[:min(n, len(versions))]
 }
 
-// versionsIn are those of the releases in a folder that have their checksum.
+// versionsIn returns the versions of the releases in a folder that have a checksum.
 func versionsIn(dir string) (versions []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func versionsIn(dir string) (versions []string, err error) {
 	return versions, nil
 }
 
-// prune removes the releases whose versions nobody wants. Other files stay.
+// prune removes releases with versions that nobody needs. Other files stay.
 func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 	keep := make(map[string]bool)
 	for _, word := range named {
@@ -118,7 +118,7 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 		did := "would be removed"
 		if !dryRun {
 			did = "removed"
-			// Without its checksum a release does not count: it goes first.
+			// The checksum goes first: without it, a release does not count.
 			for _, name := range []string{e.Name() + ".sha256", e.Name() + signature.Suffix, e.Name()} {
 				if err := durable.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
@@ -132,8 +132,8 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 	return nil
 }
 
-// neededVersions are those that hosts of the server on this machine are told or run.
-// Where there is no server there are none.
+// neededVersions returns the versions that hosts of the server shall run, or run.
+// Without a server on this machine it returns none.
 func neededVersions(c *cli.Context) (list []string, err error) {
 	client := newAdminClient(c)
 	if _, err := os.Lstat(client.at); c.String("server") == "" && errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ func repositoryFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "repository", EnvVars: []string{"TELEPORT_FIND_REPOSITORY"}, Usage: "`DIR` with signed apt and yum repositories to " +
 			"serve, as /apt and /yum",
-		// Before the server says that it is ready.
+		// Checked before the server says that it is ready.
 		Action: func(_ *cli.Context, dir string) error {
 			_, err := files.OpenRepository(dir, slog.New(slog.DiscardHandler))
 			return err
@@ -22,8 +22,8 @@ func repositoryFlag() cli.Flag {
 	}
 }
 
-// withRepository adds the repository, if there is one, to what is served. The
-// server has no key for it: it is signed where it is made.
+// withRepository serves the repository, if there is one, beside other paths. The server
+// has no key for it: a repository is signed where it is made.
 func withRepository(c *cli.Context, next http.Handler, log *slog.Logger) (http.Handler, error) {
 	dir := c.String("repository")
 	if dir == "" {

@@ -18,7 +18,7 @@ import (
 
 const changesUsage = `Asks the server on this machine, over its admin socket. The change is in force at once.`
 
-// changeFlags are those of every command that changes something.
+// changeFlags are the flags of every command that changes something.
 func changeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "reason", Usage: "`TEXT` that the history keeps"},
@@ -87,7 +87,7 @@ func setVersion(c *cli.Context) error {
 		before := r.(*rollout.Version)
 		agents := &before.Spec.Agents
 		unsure = ""
-		// Of a version for every host at once, nobody has asked what its groups start from.
+		// A version for every host at once has no start version for its groups yet.
 		begins := target != agents.TargetVersion || agents.Schedule == rollout.Immediate
 		if start != "" {
 			agents.StartVersion = start
@@ -105,7 +105,7 @@ func setVersion(c *cli.Context) error {
 	})
 }
 
-// given reads the flag of a name, if it is set.
+// given returns the value of a flag, if it is set.
 func given(c *cli.Context, flag string, into encoding.TextUnmarshaler) error {
 	s := c.String(flag)
 	if s == "" {
@@ -117,8 +117,8 @@ func given(c *cli.Context, flag string, into encoding.TextUnmarshaler) error {
 	return nil
 }
 
-// lastRun is what the next rollout starts from: the version that most hosts run or, if nobody reports, the last one that came
-// to all groups. A guess is returned with a warning that says so.
+// lastRun returns the start version for the next rollout: the version that most hosts run or, if nobody reports, the last one
+// that came to all groups. If it is a guess, unsure is a warning that says so.
 func lastRun(c *cli.Context, before *rollout.Version) (start rollout.Semver, unsure string, err error) {
 	agents, client := before.Spec.Agents, newAdminClient(c)
 	var now adminapi.Overview
@@ -137,7 +137,7 @@ func lastRun(c *cli.Context, before *rollout.Version) (start rollout.Semver, uns
 		return rollout.Semver(most), "", nil
 	}
 	if start, err = lastDone(c, before); err != nil || start == "" {
-		return start, "", err // that new hosts install the target is warned of by the server
+		return start, "", err // the server warns that new hosts install the target
 	}
 	came := "that of the rollout before"
 	if start == agents.TargetVersion {
@@ -147,7 +147,7 @@ func lastRun(c *cli.Context, before *rollout.Version) (start rollout.Semver, uns
 		start, came), nil
 }
 
-// lastDone is the last version that came to all groups; empty if there was none.
+// lastDone returns the last version that came to all groups, or "".
 func lastDone(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
 	agents := before.Spec.Agents
 	r, err := newAdminClient(c).get(c.Context, rollout.KindRollout)
@@ -164,8 +164,8 @@ func lastDone(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
 	return agents.StartVersion, nil
 }
 
-// usualSchedule is regular where there are groups to go through. Without any, no host
-// would ever be told to update by it.
+// usualSchedule returns regular if there are groups. Without groups, no host would ever
+// update by it.
 func usualSchedule(c *cli.Context) (rollout.Schedule, error) {
 	r, err := newAdminClient(c).get(c.Context, rollout.KindConfig)
 	if refused(err, http.StatusNotFound) {
@@ -180,11 +180,10 @@ func usualSchedule(c *cli.Context) (rollout.Schedule, error) {
 	return rollout.Immediate, nil
 }
 
-// modeCommand sets the mode in autoupdate_config rather than in
-// autoupdate_version. The reference of Managed Updates has config say how and when
-// hosts update, and version to what; whether they do at all is of the first kind.
-// The second is what a release process writes anew for every release, and a
-// person's "suspend" must outlast that.
+// modeCommand sets the mode in autoupdate_config rather than in autoupdate_version. In
+// the reference of Managed Updates, config says how and when hosts update, and version
+// to what; whether they update at all belongs to config. Also, a release process writes
+// version anew for every release, and a person's "suspend" must outlast that.
 func modeCommand(name string, mode rollout.Mode, usage string) *cli.Command {
 	return &cli.Command{
 		Name:      name,
@@ -212,15 +211,15 @@ the more restrictive of the two is in force. A --groups file or --agent-version 
 	}
 }
 
-// brake has the server stop updates by itself, as it cannot write its store: unwritten.
+// brake has the server stop updates although it cannot write its store. unwritten is the error of that write.
 func brake(c *cli.Context, mode rollout.Mode, unwritten error) error {
 	err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/brake", adminapi.Brake{Mode: mode, Reason: c.String("reason")},
 		&adminapi.Error{})
 	if refused(err, http.StatusNotFound) {
-		return unwritten // a server of before
+		return unwritten // an older server
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(c.App.Writer, "%s changed\n", rollout.KindConfig) // it could be written after all
+		_, err = fmt.Fprintf(c.App.Writer, "%s changed\n", rollout.KindConfig) // it could be written meanwhile
 	}
 	return err
 }
@@ -294,7 +293,7 @@ func readFile(c *cli.Context, name string) ([]rollout.Resource, error) {
 	return list, nil
 }
 
-// forgetVersion is the way back to the newest release.
+// forgetVersion removes the version, so that the newest release counts again.
 func forgetVersion(c *cli.Context, words []string) error {
 	if len(words) > 0 || c.String("schedule") != "" || c.String("start") != "" {
 		return usageErrorf("set-version takes a version, or --newest alone")

@@ -63,23 +63,23 @@ and says "teleport-find enable". Tokens are those of the backup: one that was re
 	}
 }
 
-// decides reports whether an item is one that a restoration speaks of.
+// decides reports whether a restoration lists an item.
 func decides(key string) bool {
 	return key == rollout.KindConfig || key == rollout.KindVersion || key == rollout.KindRollout ||
 		strings.HasPrefix(key, hostTokens) || strings.HasPrefix(key, accessTokens)
 }
 
-// What tokens are kept under.
+// The prefixes of tokens' keys.
 const hostTokens, accessTokens = "agents/token/", "access/"
 
-// prepared is what was found in a backup and done with it.
+// prepared is the content of a backup that matters, after the changes to it.
 type prepared struct {
 	rollout   *rollout.Rollout
 	suspended bool
 	config    *rollout.Config
 }
 
-// readRestored finds the rollout, and suspends updates if they are enabled.
+// readRestored finds the configuration and the rollout, and whether updates have to be suspended.
 func readRestored(from store.Facts) (*prepared, error) {
 	p := &prepared{}
 	enabled := false
@@ -108,7 +108,7 @@ func readRestored(from store.Facts) (*prepared, error) {
 	return p, nil
 }
 
-// prepareRestored leaves the history the record of what is done.
+// prepareRestored suspends updates in a restored store if they are enabled, and records that in the history.
 func prepareRestored(ctx context.Context, s store.Store, from store.Facts, why string) (*prepared, error) {
 	p, err := readRestored(from)
 	if err != nil || !p.suspended {
@@ -129,7 +129,7 @@ func prepareRestored(ctx context.Context, s store.Store, from store.Facts, why s
 		return nil, err
 	}
 	if p.rollout != nil && p.rollout.Spec.Mode == rollout.Enabled {
-		p.rollout.Spec.Mode = rollout.Suspended // until the engine has looked
+		p.rollout.Spec.Mode = rollout.Suspended // until the engine's next tick
 		if err := set(rollout.KindRollout, &p.rollout.Metadata, p.rollout); err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func revisionOf(f store.Facts, key string) store.Revision {
 	return store.None
 }
 
-// foreseeRestoration looks at the store as a backup does, also while servers run.
+// foreseeRestoration reads the store like a backup does, also while servers run.
 func foreseeRestoration(c *cli.Context, file string) error {
 	from, err := store.Inspect(c.Context, file, decides)
 	if err != nil {
@@ -170,7 +170,7 @@ func foreseeRestoration(c *cli.Context, file string) error {
 	return printRestored(c, r, p)
 }
 
-// restored is what a restoration did, for programs.
+// restored is the result of a restoration, for programs.
 type restored struct {
 	Restored  adminFacts   `json:"restored"`
 	Replaced  *adminFacts  `json:"replaced,omitempty"`
@@ -178,8 +178,8 @@ type restored struct {
 	Undone    []lastChange `json:"undone,omitempty"` // the newest first
 	Suspended bool         `json:"suspended"`
 	Rollout   string       `json:"rollout,omitempty"`
-	// ValidAgain are tokens that the store of before did not have, or had changed; Lost
-	// those that the backup does not have.
+	// ValidAgain are tokens that the replaced store lacked, or had changed. Lost are
+	// tokens that the backup lacks.
 	ValidAgain []string `json:"valid_again,omitempty"`
 	Lost       []string `json:"lost_tokens,omitempty"`
 	DryRun     bool     `json:"dry_run,omitempty"`
@@ -203,7 +203,7 @@ func printRestored(c *cli.Context, r store.Restoration, p *prepared) error {
 	return out.print(c.App.Writer)
 }
 
-// undone are the records that the backup does not have.
+// undone returns the records of the history that the backup lacks.
 func undone(r store.Restoration) (list []lastChange) {
 	for _, record := range r.Was.History {
 		same := func(other store.HistoryEntry) bool {
@@ -216,7 +216,7 @@ func undone(r store.Restoration) (list []lastChange) {
 	return list
 }
 
-// tokens names those for which a condition holds.
+// tokens returns the names of tokens that meet a condition.
 func tokens(f store.Facts, which func(store.Item) bool) (list []string) {
 	for _, item := range f.Items {
 		name := cmp.Or(cut(item.Key, hostTokens, "token "), cut(item.Key, accessTokens, "access token "))
@@ -250,7 +250,7 @@ func describeRollout(r *rollout.Rollout) string {
 	return text
 }
 
-// shownUndone is how many changes a person reads.
+// shownUndone is how many undone changes the text lists.
 const shownUndone = 10
 
 func (r restored) print(w io.Writer) error {

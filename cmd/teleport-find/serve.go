@@ -24,8 +24,8 @@ import (
 	releases "teleport-update/internal/version"
 )
 
-// watchEvery is how often the groups file is looked at: an operator who saved
-// an edit sees it in the log within two of these.
+// watchEvery is the time between two looks at the groups file: an operator sees a saved
+// edit in the log within two of these.
 const watchEvery = time.Second
 
 func serveCommand() *cli.Command {
@@ -164,7 +164,7 @@ func serve(c *cli.Context) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // which would end a server that waits
+	signal.Notify(hangups, syscall.SIGHUP) // it would end a server that waits
 	watch := metrics.New(metrics.Options{Version: version, Clock: now})
 	wait := func(why func() error) (func(), error) { return serveWaiting(ctx, c, why, config, log) }
 	answers, err := newAnswers(ctx, c, base, tarballs, watch, wait, log)
@@ -215,7 +215,7 @@ func serve(c *cli.Context) error {
 	log.Info("serving", "version", version, "url", site.address(), "releases", c.String("releases"), "groups", c.String("groups"),
 		"store", answers.path, "admin_socket", c.String("admin-socket"))
 
-	// For the unit: what is started after this finds the server there.
+	// For the unit: later units find the server there.
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady+"\nSTATUS="); err != nil {
 		log.Warn("systemd could not be told that the server is ready", "error", err)
 	}
@@ -223,7 +223,7 @@ func serve(c *cli.Context) error {
 	go answers.channels.Watch(ctx, watchEvery)
 	defer answers.run(ctx)()
 	go watchdog(ctx, func() error {
-		answers.Answer("", "") // which hangs if hosts are not answered
+		answers.Answer("", "") // it hangs if hosts get no answers
 		return watch.Live()
 	}, log)
 	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
@@ -252,8 +252,8 @@ func openPackages(dir string, log *slog.Logger) (*files.Packages, error) {
 	return files.OpenPackages(dir, log)
 }
 
-// openReleases returns nil if no folder is given. What the flags leave open
-// of the answer, the folder decides.
+// openReleases returns nil if no folder is given. It fills in the parts of base that
+// the flags leave open, from the folder.
 func openReleases(dir string, base *find.Answer, log *slog.Logger) (*files.Releases, error) {
 	if dir == "" {
 		return nil, nil
@@ -322,7 +322,7 @@ func checkTLSFlags(c *cli.Context) error {
 	return nil
 }
 
-// reloadOn keeps what there was where something cannot be read.
+// reloadOn reloads at each SIGHUP. After an error, the old state stays.
 func reloadOn(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger, reloads ...func() error) {
 	for {
 		select {

@@ -69,7 +69,7 @@ removes a field. What is changed is in force from the next rollout on.`,
 	}
 }
 
-// setGroup sets fields of a group in the text of a configuration, which is then read as one that a person has written.
+// setGroup sets fields of a group in the text of a configuration, and parses it like the text of a person.
 func setGroup(config *rollout.Config, schedule, name string, values map[string]string) error {
 	group, document, err := groupIn(config, schedule, name)
 	if err != nil {
@@ -90,7 +90,7 @@ func setGroup(config *rollout.Config, schedule, name string, values map[string]s
 	}
 	list, err := rollout.Parse(text)
 	if err != nil {
-		return errors.New(strings.TrimSpace(lineNumber.ReplaceAllString(err.Error(), ""))) // lines of no file
+		return errors.New(strings.TrimSpace(lineNumber.ReplaceAllString(err.Error(), ""))) // the lines are in no file
 	}
 	revision := config.Metadata.Revision
 	*config = *list[0].(*rollout.Config)
@@ -98,7 +98,7 @@ func setGroup(config *rollout.Config, schedule, name string, values map[string]s
 	return nil
 }
 
-// lineNumber is what an error says of a text that nobody has written.
+// lineNumber matches the line numbers in errors about a text that nobody wrote.
 var lineNumber = regexp.MustCompile(`line [0-9]+: `)
 
 // groupIn returns the node of a group in the document of a configuration.

@@ -18,8 +18,8 @@ import (
 	"teleport-update/find/simulate"
 )
 
-// simulationBegins is a Monday. It does not depend on today: the same command says
-// the same tomorrow.
+// simulationBegins is a Monday. It does not depend on today, so that a command always
+// prints the same.
 const simulationBegins = "2025-06-02T00:00:00Z"
 
 func simulateCommand() *cli.Command {
@@ -109,7 +109,7 @@ func scenarioOf(c *cli.Context, file string) (s simulate.Scenario, err error) {
 		}
 	}
 	if s.Config.Spec.Agents.Mode == "" && agents.Mode == "" {
-		s.Config.Spec.Agents.Mode = rollout.Enabled // which is what is to be tried
+		s.Config.Spec.Agents.Mode = rollout.Enabled // updates are the point of a simulation
 	}
 	if s.Jitter, err = answers.ParseJitter(c.String("jitter")); err != nil {
 		return s, usageErrorf("--jitter: %w", err)

@@ -22,15 +22,15 @@ import (
 	"teleport-update/packaging/installscript"
 )
 
-// site is the server as hosts see it.
+// site is the server from the hosts' point of view.
 type site struct {
 	listen    net.IP
 	hostnames []string // at least one
 	port      int
 	encrypted bool
-	public    *url.URL // by which hosts reach the server, as --public-url says; nil: by the listener
-	// caFile is what hosts have to trust; caPEM is the same where it is in no
-	// file. Both are empty when the certificate is not self-signed.
+	public    *url.URL // the URL of the server for hosts, from --public-url; nil: by the listener
+	// caFile is the CA for hosts to trust; caPEM is the same if it is in no file. Both
+	// are empty if the certificate is not self-signed.
 	caFile string
 	caPEM  []byte
 }
@@ -38,7 +38,7 @@ type site struct {
 func newSite(c *cli.Context, addr *net.TCPAddr, encrypted bool) (*site, error) {
 	s := &site{listen: addr.IP, encrypted: encrypted, hostnames: c.StringSlice("hostname")}
 	if len(s.hostnames) == 0 {
-		host, _, _ := net.SplitHostPort(c.String("listen")) // it has been resolved
+		host, _, _ := net.SplitHostPort(c.String("listen")) // checked before
 		if addr.IP == nil || addr.IP.IsUnspecified() {
 			host, _ = os.Hostname()
 		}
@@ -49,7 +49,7 @@ func newSite(c *cli.Context, addr *net.TCPAddr, encrypted bool) (*site, error) {
 			return nil, usageErrorf("--public-url: %w", err)
 		}
 	}
-	s.port = 1 // any will do for the check
+	s.port = 1 // any port will do for the check
 	for _, name := range s.hostnames {
 		if _, err := find.ParseProxy(s.url(name)); err != nil {
 			return nil, usageErrorf("--hostname %q: %w", name, err)
@@ -79,11 +79,11 @@ func (s *site) address() string {
 	return s.url(s.hostnames[0])
 }
 
-// isKnown reports whether address is right for other hosts. Nobody but a proxy of this machine
-// reaches a loopback listener for them, and only --public-url names the proxy's address.
+// isKnown reports whether address is right for other hosts. Only a proxy on this machine can
+// reach a loopback listener for them, and only --public-url names the proxy's address.
 func (s *site) isKnown() bool { return s.public != nil || !s.listen.IsLoopback() }
 
-// installScript returns nil if the script could name no address that is right for other hosts.
+// installScript returns nil if no address is right for other hosts.
 func (s *site) installScript(releases bool) ([]byte, error) {
 	if !s.isKnown() {
 		return nil, nil
@@ -91,7 +91,7 @@ func (s *site) installScript(releases bool) ([]byte, error) {
 	return installscript.For(s.address(), releases)
 }
 
-// showsOwnCA reports whether hosts see the self-signed certificate, and not the proxy's.
+// showsOwnCA reports whether hosts see the self-signed certificate, and not a proxy's.
 func (s *site) showsOwnCA() bool {
 	if s.public == nil {
 		return true
@@ -122,7 +122,7 @@ func (s *site) tls(c *cli.Context) (config *tls.Config, reload func() error, err
 		if err != nil {
 			return nil, nil, err
 		}
-		// A CA that was kept may be of a time when the machine had other addresses.
+		// A stored CA may be from a time when the machine had other addresses.
 		names = slices.DeleteFunc(names, func(name string) bool {
 			return !slices.Contains(s.hostnames, name) && !authority.Permits(name)
 		})
@@ -158,7 +158,7 @@ func (s *site) authority(c *cli.Context, names []string) (*parts.Authority, erro
 	return authority, err
 }
 
-// names are all that a host on this machine or beside it may use.
+// names returns all names that a host on this machine or beside it may use.
 func (s *site) names() ([]string, error) {
 	names := append([]string{"localhost", "127.0.0.1", "::1"}, s.hostnames...)
 	if name, err := os.Hostname(); err == nil {
@@ -181,7 +181,7 @@ func (s *site) names() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// url takes one of the hostnames.
+// url returns the URL with one of the hostnames.
 func (s *site) url(host string) string {
 	address := net.JoinHostPort(host, strconv.Itoa(s.port))
 	if s.encrypted {
@@ -190,7 +190,7 @@ func (s *site) url(host string) string {
 	return "http://" + address
 }
 
-// trusted is the file of the CA for hosts to trust, empty if they need none.
+// trusted returns the file of the CA for hosts to trust, or "" if they need none.
 func (s *site) trusted() string {
 	switch {
 	case !s.showsOwnCA():
@@ -209,7 +209,7 @@ func (s *site) installCommand() string {
 	return fmt.Sprintf("curl -fsS --cacert '%s' %s | sh -s -- --ca-file '%[1]s'", s.trusted(), script)
 }
 
-// print says how a host is pointed here, in words that can be copied.
+// print prints commands that point a host to this server.
 func (s *site) print(w io.Writer, releases, packages bool) error {
 	command := "teleport-update enable --proxy " + strings.TrimPrefix(s.address(), "https://")
 	switch ca := s.trusted(); ca {

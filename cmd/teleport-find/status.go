@@ -65,11 +65,11 @@ it follow, then the groups, the versions that their hosts run, and the hosts tha
 	}
 }
 
-// fleetStatus is what "status" prints.
+// fleetStatus is the output of "status".
 type fleetStatus struct {
 	adminapi.Overview
 	FailedHosts []failedHost `json:"failed_hosts,omitempty"`
-	// MoreFailed are the failed hosts that are not among FailedHosts.
+	// MoreFailed is the number of failed hosts beyond FailedHosts.
 	MoreFailed int `json:"more_failed_hosts,omitempty"`
 }
 
@@ -83,7 +83,7 @@ type failedHost struct {
 	Error    string    `json:"error"`
 }
 
-// maxFailedHosts is how many hosts are shown, of what may be a fleet.
+// maxFailedHosts is how many failed hosts are shown: a whole fleet may have failed.
 const maxFailedHosts = 20
 
 func askStatus(ctx context.Context, client *adminClient, group string) (s fleetStatus, err error) {
@@ -115,7 +115,7 @@ func askStatus(ctx context.Context, client *adminClient, group string) (s fleetS
 		s.MoreFailed = max(0, hosts.Total-len(hosts.Hosts))
 		return s, nil
 	}
-	// Without the list of hosts, the examples of the engine have to do.
+	// Without the list of hosts, the engine's examples have to do.
 	for _, g := range s.Groups {
 		for _, p := range g.Problems {
 			s.FailedHosts = append(s.FailedHosts, failedHost{ID: p.ID, Hostname: p.Hostname, Group: g.Name, Error: p.Error})
@@ -131,8 +131,8 @@ func printStatus(c *cli.Context, s fleetStatus) error {
 	return writeStatus(c.App.Writer, s)
 }
 
-// watchStatus prints what has changed. A server that is away for a while is waited
-// for: who watches a rollout does not want to start over.
+// watchStatus prints the status whenever it changes. If the server is away for a while,
+// it waits: people who watch a rollout do not want to start over.
 func watchStatus(ctx context.Context, c *cli.Context, group string) error {
 	client := newAdminClient(c)
 	ticker := time.NewTicker(c.Duration("every"))

@@ -14,7 +14,7 @@ import (
 	releases "teleport-update/internal/version"
 )
 
-// outlookText is the word, the sentence and the commands.
+// outlookText returns the word, the sentence and the commands.
 func outlookText(o rollout.Outlook) string {
 	text := fmt.Sprintf("%s: %s\n", o.Word, console.Line(o.Sentence))
 	for _, command := range o.Commands {
@@ -66,11 +66,11 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 	return writeUncounted(w, s.Omitted, s.Unmatched)
 }
 
-// barWidth is that of a group's bar, in characters.
+// barWidth is the width of a group's bar, in characters.
 const barWidth = 20
 
-// bar has a character for each twentieth of the hosts, and one for the first host
-// already. It is full with the last one only.
+// bar has a character for each twentieth of the hosts, and at least one if there is any
+// host. It is full only with the last host.
 func bar(part, whole int) string {
 	filled := 0
 	if whole > 0 {
@@ -87,7 +87,7 @@ func groupTable(s fleetStatus) *table {
 	for _, g := range s.Groups {
 		state := string(g.State)
 		if g.Halted != nil {
-			state = "halted" // Managed Updates call it failed; none of its hosts may have
+			state = "halted" // Managed Updates call it failed, but perhaps no host failed
 		}
 		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
 			strconv.Itoa(g.Updating), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g))
@@ -117,7 +117,7 @@ func nextWords(g rollout.GroupOverview) string {
 	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
 }
 
-// maxVersions is how many columns fit beside the group.
+// maxVersions is how many columns for versions fit beside the group.
 const maxVersions = 8
 
 func versionTable(s fleetStatus) *table {

@@ -31,7 +31,7 @@ func openStore(ctx context.Context, address, passwordFile string) (openedStore, 
 	return store.OpenSQLite(ctx, address)
 }
 
-// storeName is a store's address for logs, without what is secret.
+// storeName is a store's address for logs, without secrets.
 func storeName(address string) string {
 	if postgres.IsURL(address) {
 		return postgres.Name(address)
@@ -39,7 +39,8 @@ func storeName(address string) string {
 	return address
 }
 
-// clockOf is a store's clock if it is another machine's; nil for a file, whose clock is this machine's.
+// clockOf returns a store's clock if it is another machine's. It returns nil for a file, whose clock is this
+// machine's.
 func clockOf(s store.Store) func(context.Context) (time.Time, error) {
 	if _, elsewhere := s.(*postgres.Store); elsewhere {
 		return s.Now
@@ -47,7 +48,7 @@ func clockOf(s store.Store) func(context.Context) (time.Time, error) {
 	return nil
 }
 
-// fileOnly refuses a database where only a file will do.
+// fileOnly refuses a database for commands that need a file.
 func fileOnly(c *cli.Context) error {
 	if address := c.String("store"); postgres.IsURL(address) {
 		return usageErrorf("%s is a database: back it up with pg_dump or its own tools, "+
@@ -118,7 +119,7 @@ func copyStore(c *cli.Context) (err error) {
 	return err
 }
 
-// copiedStore is what was copied, for programs.
+// copiedStore is the result of a copy, for programs.
 type copiedStore struct {
 	To          string         `json:"to"`
 	ID          string         `json:"id"`

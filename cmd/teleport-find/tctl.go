@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// tctl are the commands of RFD 0169 and of Managed Updates v2 ("tctl autoupdate …") in this program's spelling, the longer ones first.
+// tctl maps commands of RFD 0169 and of Managed Updates v2 ("tctl autoupdate …") to this program's, the longer ones first.
 var tctl = []struct{ theirs, ours string }{
 	{"agents status", "status"},
 	{"agents report", "report"},
@@ -18,7 +18,8 @@ var tctl = []struct{ theirs, ours string }{
 	{"update", "set-version"},
 }
 
-// tctlFlags are those of "tctl autoupdate update". The version is a word here; without the flag there is none.
+// tctlFlags maps flags of "tctl autoupdate update". The flag of the version maps to nothing: here the version
+// is a word.
 var tctlFlags = map[string]string{
 	"--set-agent-version": "", "--set-start-version": "--start",
 	"--set-start-hour": "--start-hour", "--set-jitter-seconds": "--jitter-seconds",

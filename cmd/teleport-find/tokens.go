@@ -69,7 +69,8 @@ reports with a secret of its own from then on.`,
 	}
 }
 
-// revokeOne revokes the token of a name, and prints what Left there is, or in a table what was done.
+// revokeOne returns a command that revokes a token by its name. It prints the remaining tokens or, as a table,
+// a line.
 func revokeOne[Left any](group, path, usage string, done func(c *cli.Context, name string) (query url.Values, done string)) *cli.Command {
 	return &cli.Command{
 		Name: "revoke", Usage: usage, OnUsageError: onUsageError,
@@ -105,7 +106,7 @@ func revokeTokenCommand(group string) *cli.Command {
 	return revoke
 }
 
-// addOrRevoke is wordsOf, of a command that lists what its subcommands change.
+// addOrRevoke is wordsOf for a command whose subcommands change the list that it prints.
 func addOrRevoke(c *cli.Context) error {
 	words, err := wordsOf(c)
 	if err == nil && len(words) > 0 {
@@ -154,7 +155,7 @@ func changeQuery(c *cli.Context) string {
 	return url.Values{"reason": {c.String("reason")}, "dry_run": {strconv.FormatBool(c.Bool("dry-run"))}}.Encode()
 }
 
-// printToken prints a token that was made, and nothing else: "teleport-find tokens add web > token".
+// printToken prints only the new token: "teleport-find tokens add web > token".
 func printToken(c *cli.Context, made any, secret, name, scope string) error {
 	if c.String("output") != "table" {
 		return printValue(c, made)
@@ -181,7 +182,7 @@ func printDone(c *cli.Context, left any, text string) error {
 	return err
 }
 
-// hostsOf is how many hosts have joined with a token, and how many may.
+// hostsOf says how many hosts have joined with a token, and how many may.
 func hostsOf(t adminapi.Token) string {
 	if t.MaxHosts == 0 {
 		return fmt.Sprint(t.Hosts)
