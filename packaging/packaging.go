@@ -1,14 +1,14 @@
 // Package packaging builds the deb and rpm packages of teleport-update and
 // teleport-find.
 //
-// What a package holds is said in the folder of its program: nfpm.yaml, the
-// maintainer scripts, the manual page, the completions. The updater's units come
-// from package systemd, which writes the same ones where there is no package.
+// The folder of a program defines its packages: nfpm.yaml, the maintainer scripts, the
+// manual page, the completions. The updater's units come from package systemd, which
+// writes the same ones on hosts without a package.
 //
-// A package is a function of the commit: programs are built without paths and
-// without the version control's stamp, and every time in it is the commit's. Two
-// builds give the same bytes, wherever they are made. The signature of an rpm is also a
-// function of the key, unless gpg makes it.
+// A package is a function of the commit: programs are built without paths and without
+// the version control's stamp, and every time in it is the commit's. Two builds give
+// the same bytes, wherever they run. The signature of an rpm is also a function of the
+// key, unless gpg makes it.
 package packaging
 
 import (
@@ -25,22 +25,22 @@ import (
 	"teleport-update/packaging/signing"
 )
 
-// Options say what to build.
+// Options are the settings of a build.
 type Options struct {
 	Module   string    // the module's folder
-	Out      string    // where the packages go
+	Out      string    // the folder for the packages
 	Version  string    // semver without "v", see Commit
 	Date     time.Time // all times in the packages
 	Arch     []string  // of Go: "amd64", "arm64"
-	Formats  []string  // "deb", "rpm", "program": the bare one, for hosts without a package manager
+	Formats  []string  // "deb", "rpm", "program": the program alone, for hosts without a package manager
 	Programs []string  // nil: both
-	// Key signs the rpms, and each package in a file of its own beside it (NAME.asc), with
-	// the date of the packages or, if the key is newer, with that of the key. None: they
-	// are not signed, and no repository takes the rpms.
+	// Key signs the rpms, and each package in a file of its own beside it (NAME.asc).
+	// The date is the packages' or, if the key is newer, the key's. Without a key
+	// nothing is signed, and no repository takes the rpms.
 	Key signing.Key
 }
 
-// The programs that have a package; it has the name of the program.
+// The programs with packages, which have the same names.
 var programs = []string{"teleport-update", "teleport-find"}
 
 // Build builds the packages and returns their paths.
@@ -52,7 +52,7 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Programs are built in that folder, packages in another: paths must mean the same there.
+	// Programs and packages are built in different folders, so paths must be absolute.
 	if o.Module, err = filepath.Abs(o.Module); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 }
 
 func (o Options) buildOne(ctx context.Context, tool, out, program, arch string) (paths []string, err error) {
-	// The folder's name is in none of the files: it may be another each time.
+	// No file contains the folder's name, so it may differ each time.
 	stage, err := os.MkdirTemp(out, ".stage-")
 	if err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func (o Options) buildOne(ctx context.Context, tool, out, program, arch string) 
 	return paths, nil
 }
 
-// sign puts the signature of a whole package beside it, which install.sh verifies. A deb
-// has none of its own, nor has the bare program.
+// sign writes the signature of a whole package beside it, which install.sh verifies. A
+// deb has no signature of its own, nor has the program alone.
 func (o Options) sign(ctx context.Context, path string) error {
 	signer, err := o.Key.At(ctx, o.Date)
 	if err != nil {
@@ -145,7 +145,7 @@ func (o Options) pack(ctx context.Context, tool, stage, program, name, arch, for
 	return run(cmd, "pack")
 }
 
-// run also tells what a program that fails says.
+// run returns an error with the output of a program that fails.
 func run(cmd *exec.Cmd, doing string) error {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", doing, err, text)
@@ -153,7 +153,7 @@ func run(cmd *exec.Cmd, doing string) error {
 	return nil
 }
 
-// fileName is what package managers and mirrors expect.
+// fileName returns the name in the form of package managers and mirrors.
 func fileName(program, version, arch, format string) string {
 	if format == "program" {
 		return fmt.Sprintf("%s-%s-linux-%s", program, version, arch)
@@ -165,14 +165,14 @@ func fileName(program, version, arch, format string) string {
 	return fmt.Sprintf("%s_%s_%s.deb", program, packageVersion(version), arch)
 }
 
-// packTool builds the program that makes packages, which runs in another folder than
-// the module's.
+// packTool builds the program that makes packages. It runs in another folder than the
+// module's, so it is a file.
 func packTool(ctx context.Context, module string) (string, error) {
 	path := filepath.Join(module, "build", "tools", "pack")
 	return path, BuildPack(ctx, module, path)
 }
 
-// BuildPack builds the program that makes one package of an nfpm.yaml, as a file.
+// BuildPack builds the program that makes one package from an nfpm.yaml.
 func BuildPack(ctx context.Context, module, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-o", path, "./packaging/pack/pack.go")
 	cmd.Dir = module

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// publisherFile says who publishes the packages.
+// publisherFile names the publisher of the packages.
 const publisherFile = "packaging/PUBLISHER"
 
-// publisher is in every package: whom to write to, and where the project is.
+// publisher is in every package: an address to write to, and the project's page.
 type publisher struct{ Maintainer, Homepage string }
 
-// readPublisher reads the file below the module's folder: "NAME: VALUE" lines, and
+// readPublisher reads the file below the module's folder, with lines "NAME: VALUE" and
 // comments.
 func readPublisher(module string) (p publisher, err error) {
 	path := filepath.Join(module, publisherFile)

@@ -16,8 +16,8 @@ import (
 	"teleport-update/versions"
 )
 
-// stage lays out what nfpm.yaml names: the files of the program's folder as they
-// are, and beside them what is made of something else.
+// stage lays out the files for nfpm.yaml: the unchanged files of the program's folder,
+// and generated ones beside them.
 func (o Options) stage(ctx context.Context, dir, program, arch string) error {
 	source := filepath.Join(o.Module, "packaging", program)
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
@@ -42,7 +42,7 @@ func (o Options) stage(ctx context.Context, dir, program, arch string) error {
 	return nil
 }
 
-// compile builds a program that runs on a host of any age: static, without paths.
+// compile builds a program for hosts of any age: static, without paths.
 func (o Options) compile(ctx context.Context, path, program, arch string) error {
 	toolchain, err := Toolchain(o.Module)
 	if err != nil {
@@ -56,8 +56,8 @@ func (o Options) compile(ctx context.Context, path, program, arch string) error 
 	return run(cmd, "build "+program)
 }
 
-// stageUnits writes the units that the updater itself writes where there is no
-// package, but for the program that they run.
+// stageUnits writes the units that the updater itself writes on hosts without a
+// package. Only the path of their program differs.
 func stageUnits(dir string) error {
 	files, err := systemd.Units{Binary: "/usr/bin/teleport-update"}.Files()
 	if err != nil {
@@ -75,7 +75,7 @@ func stageUnits(dir string) error {
 	return nil
 }
 
-// document makes the manual page and what a distribution wants in
+// document makes the manual page and the files that a distribution wants in
 // /usr/share/doc.
 func (o Options) document(ctx context.Context, dir, program, arch string, publisher publisher) error {
 	page := program + ".8"
@@ -117,8 +117,8 @@ func (o Options) debianChangelog(program string, publisher publisher) []byte {
 		program, packageVersion(o.Version), program, publisher.Maintainer, o.Date.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700"))
 }
 
-// writeCompressed compresses as Debian asks for: as well as gzip can, without a
-// name or a time.
+// writeCompressed compresses as Debian requires: as well as gzip can, without a name or
+// a time.
 func writeCompressed(path string, text []byte) error {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -134,8 +134,8 @@ func writeCompressed(path string, text []byte) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// notices collects the licenses of what is linked into the program, as these ask
-// for.
+// notices collects the licenses of all modules in the program, as these licenses
+// require.
 func (o Options) notices(ctx context.Context, program, arch string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-tags=urfave_cli_no_docs",
 		"-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/"+program)

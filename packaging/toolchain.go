@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Toolchain returns the name of the Go toolchain that a module's go.mod asks for, as in
-// go1.27.3. Programs in packages are built with it whatever GOTOOLCHAIN says, for
-// its library is part of them.
+// Toolchain returns the name of the Go toolchain in a module's go.mod, such as
+// go1.27.3. Programs in packages are built with it whatever GOTOOLCHAIN says, since its
+// library is part of them.
 func Toolchain(module string) (string, error) {
 	path := filepath.Join(module, "go.mod")
 	data, err := os.ReadFile(path)

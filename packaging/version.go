@@ -13,16 +13,16 @@ import (
 	"teleport-update/internal/version"
 )
 
-// versionFile names the release that this source is, or with developing at its end the
-// one that it leads to. It is a file, not a tag: clones and archives have no tags.
+// versionFile has the version of this source's release. For a source before a release, it has the release's
+// version with developing at its end. It is a file and not a tag, since clones and archives have no tags.
 const (
 	versionFile = "packaging/VERSION"
 	developing  = "-dev"
 )
 
-// Commit returns the version and the time of what is checked out in a folder: that of
-// a release, or one that is older than the next release, newer than the last one, and
-// grows with the commit's time.
+// Commit returns the version and the time of the checkout in a folder. The version is a
+// release's or, between releases, one that is newer than the last release, older than
+// the next one, and grows with the commit's time.
 func Commit(ctx context.Context, dir string) (v string, date time.Time, err error) {
 	git := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).Output()
@@ -75,8 +75,8 @@ func checkVersion(v string) error {
 	return nil
 }
 
-// packageVersion sorts for dpkg and rpm as semver does: "~" comes before nothing,
-// and a "-" would begin the package's own revision.
+// packageVersion returns a version that dpkg and rpm sort like semver: "~" comes before
+// nothing, and a "-" would begin the package's own revision.
 func packageVersion(v string) string {
 	v = strings.Replace(v, "-", "~", 1)
 	return strings.ReplaceAll(v, "-", ".")

@@ -1,5 +1,5 @@
-// Package installscript has the script that brings the updater onto a host,
-// install.sh, for a server to serve it. The script says what it does.
+// Package installscript has install.sh, the script that installs the updater on a host,
+// for a server to serve. The script explains itself.
 package installscript
 
 import (
@@ -17,13 +17,13 @@ const (
 	noReleases = "\n\treleases=no\n"
 )
 
-// safeAddress is what may stand in the script. None of its characters means
-// anything to a shell.
+// safeAddress matches addresses that may stand in the script. None of their characters
+// means anything to a shell.
 var safeAddress = regexp.MustCompile(`^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
 
-// For returns the script as the server at that address serves it, a URL without
-// a path. releases says whether the server has releases under /releases/; the
-// hosts then get them from there, unless they are told otherwise.
+// For returns the script with a server's address, a URL without a path. releases says
+// whether the server has releases under /releases/. Hosts then get them from there by
+// default.
 func For(address string, releases bool) ([]byte, error) {
 	if !safeAddress.MatchString(address) {
 		return nil, fmt.Errorf("address %q cannot be put into the install script: want http(s)://HOST[:PORT]", address)

@@ -1,4 +1,4 @@
-// Command mkpackages builds the packages of what is checked out.
+// Command mkpackages builds the packages of the present checkout.
 package main
 
 import (

@@ -1,12 +1,12 @@
-// Command mkrepository makes and signs the apt and yum repositories of the packages
-// in a folder, and adds to those that are there already:
+// Command mkrepository makes and signs the apt and yum repositories of the packages in
+// a folder, and adds to existing ones:
 //
 //	mkrepository --new-key repository.key > repository.asc
 //	mkrepository --key repository.key --url https://packages.example.com
 //
-// The rpms are signed already, as mkpackages does with the same key. It needs
-// apt-ftparchive, createrepo_c, dpkg-deb and rpm, gpg only for a key of gpg's, and no
-// network.
+// The rpms are signed already: mkpackages did that with the same key. mkrepository
+// needs apt-ftparchive, createrepo_c, dpkg-deb and rpm, gpg only for a key of gpg's,
+// and no network.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// command is what the command line says.
+// command is the parsed command line.
 type command struct {
 	packages, newKey, userID string
 	key                      signing.Key
@@ -91,8 +91,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return c.publish(ctx, stdout)
 }
 
-// now is the time of the publication. SOURCE_DATE_EPOCH sets it, as for other tools
-// that give the same bytes each time.
+// now is the time of the publication. SOURCE_DATE_EPOCH sets it, as in other tools with
+// reproducible output.
 func now() (time.Time, error) {
 	said := os.Getenv("SOURCE_DATE_EPOCH")
 	if said == "" {
@@ -148,7 +148,7 @@ func (c *command) publish(ctx context.Context, stdout io.Writer) (err error) {
 	return c.print(stdout, report)
 }
 
-// packagesIn lists the packages in a folder; without one there are none.
+// packagesIn lists the packages in a folder. Without a folder it returns none.
 func packagesIn(folder string) (files []string, err error) {
 	if folder == "" {
 		return nil, nil
@@ -169,7 +169,7 @@ func packagesIn(folder string) (files []string, err error) {
 	return files, nil
 }
 
-// apart keeps the secret key out of what a server gets.
+// apart returns an error if the secret key is in the repository, which a server gets.
 func (c *command) apart() error {
 	if c.key.File == "" {
 		return nil

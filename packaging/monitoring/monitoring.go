@@ -1,3 +1,3 @@
-// Package monitoring holds what watches hosts and servers with programs of others: rules
-// for Prometheus, each with a test of its own, that promtool runs.
+// Package monitoring has rules to monitor hosts and servers with Prometheus. Each rule
+// has a test, which promtool runs.
 package monitoring

@@ -1,11 +1,11 @@
 //go:build ignore
 
-// Command pack makes one package as nfpm.yaml of the current folder says, and signs an
-// rpm if a key is named. It is for package packaging, which builds it with tools.mod:
-// the ignored file keeps what nfpm needs out of go.mod, and so out of the programs.
+// Command pack makes one package from nfpm.yaml in the current folder, and signs an rpm
+// if a key is named. Package packaging builds it with tools.mod: the ignored file keeps
+// the dependencies of nfpm out of go.mod, and so out of the programs.
 //
-// nfpm's own command also signs rpms, but with the time of the clock and some salt, so
-// that no two builds are the same, and in a form that yum of RHEL 7 and rpm 4.14 refuse.
+// nfpm's own command also signs rpms, but with the present time and some salt, so that
+// no two builds are the same, and in a form that yum of RHEL 7 and rpm 4.14 refuse.
 package main
 
 import (

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Where apt's part is. The names of the suite and of the origin are those that
-// hosts have in their configuration: apt asks a person when they change.
+// The places of apt's part. Hosts have the names of the suite and the origin in their
+// configuration: if these change, apt asks a person.
 const (
 	aptFolder = "apt"
 	aptPool   = aptFolder + "/pool"
@@ -28,20 +28,20 @@ type aptIndex struct {
 	data []byte
 }
 
-// byHash is where a client looks for it: under this name it never changes.
+// byHash is a path in which clients look for the index. A file of this name never changes.
 func (i aptIndex) byHash() string {
 	return path.Join(aptSuite, path.Dir(i.name), "by-hash", "SHA256", i.sha256())
 }
 
 func (i aptIndex) sha256() string { return hexSum(i.data) }
 
-// ftparchive is a run of apt-ftparchive that knows of no digest but SHA-256.
+// ftparchive is a run of apt-ftparchive with only SHA-256 digests.
 func (s *stage) ftparchive(args ...string) program {
 	digests := []string{"-o", "APT::FTPArchive::MD5=false", "-o", "APT::FTPArchive::SHA1=false", "-o", "APT::FTPArchive::SHA512=false"}
 	return program{dir: s.path(aptFolder), args: append(append([]string{"apt-ftparchive"}, digests...), args...)}
 }
 
-// aptIndexes describes the debs, once for each architecture, which may have none.
+// aptIndexes indexes the debs, for each architecture, which may have none.
 func (s *stage) aptIndexes(ctx context.Context, packages []*pkg) (all []aptIndex, err error) {
 	for _, arch := range architectures {
 		list, err := s.ftparchive("--arch", arch.deb, "packages", strings.TrimPrefix(aptPool, aptFolder+"/")).output(ctx)
@@ -72,8 +72,8 @@ func of(packages []*pkg, rpms bool, arch string) (some []*pkg) {
 	return some
 }
 
-// release is the file that is signed for apt. apt refuses the repository once it has
-// been valid for so long; 0: never.
+// release returns the file to sign for apt. After validFor, apt refuses the repository;
+// 0 means never.
 func (s *stage) release(ctx context.Context, indexes []aptIndex, date time.Time, validFor time.Duration) ([]byte, error) {
 	var archs []string
 	for _, a := range architectures {
@@ -86,7 +86,7 @@ func (s *stage) release(ctx context.Context, indexes []aptIndex, date time.Time,
 		{"Acquire-By-Hash", "yes"}, {"Description", "the updater of Teleport agents"},
 	}
 	if validFor > 0 {
-		// The time alone would count from the clock; the field alone is not written.
+		// The field is only written with ValidTime, and ValidTime alone would count from the present time.
 		fields = append(fields, [2]string{"ValidTime", "1"}, [2]string{"Valid-Until", date.Add(validFor).UTC().Format(layout)})
 	}
 	var args []string
@@ -104,8 +104,8 @@ func (s *stage) release(ctx context.Context, indexes []aptIndex, date time.Time,
 	return text, nil
 }
 
-// checkRelease wants what was asked for: an apt-ftparchive of another version may know
-// less.
+// checkRelease checks that Release has the wanted content: another version of
+// apt-ftparchive may write less.
 func checkRelease(text []byte, indexes []aptIndex, date time.Time, validFor time.Duration) error {
 	digests, dated, err := parseRelease(text)
 	if err != nil {
@@ -177,7 +177,7 @@ func field(paragraph, name string) string {
 	return ""
 }
 
-// zipped compresses without a name or a time.
+// zipped compresses reproducibly, without a name or a time.
 func zipped(data []byte) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // a valid level

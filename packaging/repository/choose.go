@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// packages are what will be published: what is, and what is added to it. They are in
-// the stage, in the order of their paths.
+// packages returns all packages for the new repository: the published ones and the
+// added ones. They are in the stage, sorted by path.
 func (o *Options) packages(ctx context.Context, s *stage, before *published) ([]*pkg, error) {
 	c := &choice{stage: s, withdrawn: make(map[string]bool), was: make(map[string]*pkg)}
 	for _, v := range o.Withdraw {
@@ -44,15 +44,15 @@ func (o *Options) packages(ctx context.Context, s *stage, before *published) ([]
 	return all, nil
 }
 
-// choice is made of one package after the other.
+// choice collects the packages, one after the other.
 type choice struct {
 	stage     *stage
-	withdrawn map[string]bool // whether there was one of the version
-	was       map[string]*pkg // by their paths
+	withdrawn map[string]bool // whether the version has a package
+	was       map[string]*pkg // by path in the repository
 	all       []*pkg
 }
 
-// withdraws reports whether nothing of a version is to be published.
+// withdraws reports whether a version is to be withdrawn.
 func (c *choice) withdraws(version string) bool {
 	_, ok := c.withdrawn[version]
 	if ok {
@@ -61,9 +61,9 @@ func (c *choice) withdraws(version string) bool {
 	return ok
 }
 
-// stay takes a package that is published, if it is still the one that was.
+// stay takes a published package, if it has not changed.
 func (c *choice) stay(ctx context.Context, dir, name, digest string) error {
-	// The name is signed: a package that is damaged, or gone, can be withdrawn.
+	// The name is signed, so a damaged or missing package can be withdrawn.
 	if v, err := semver(versionIn(name)); err == nil && c.withdraws(v) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (c *choice) stay(ctx context.Context, dir, name, digest string) error {
 	return nil
 }
 
-// add takes a new package. The same one again, whoever has signed it, is none.
+// add takes a new package. It ignores a published one, even if another key signed it.
 func (c *choice) add(ctx context.Context, file string) error {
 	taken, err := c.stage.take(file)
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 	"teleport-update/packaging/signing"
 )
 
-// keyFile is where hosts get the key.
+// keyFile is the name of the public key for hosts.
 const keyFile = "teleport-update.asc"
 
-// content is all that a client will be able to see and that is not there yet.
+// content is everything that will be visible to clients and is not there yet.
 type content struct {
 	plain    map[string][]byte // files that are replaced: the key, the configuration of hosts
 	packages []*pkg
 	indexes  []aptIndex
 	// The signed files, below aptSuite.
 	release, releaseGPG, inRelease []byte
-	// yum has the files of repodata by their names, for each architecture.
+	// yum has the files of repodata by name, for each architecture.
 	yum map[string]map[string][]byte
 }
 
@@ -60,7 +60,7 @@ func (o *Options) repodata(ctx context.Context, s *stage, packages []*pkg, arch 
 	if err != nil {
 		return nil, err
 	}
-	// dnf knows no end of a repository, but that of a signature.
+	// For dnf only a signature can expire, not a repository.
 	signature, err := o.Signer.Detached(files[repomdName], o.ValidFor)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (o *Options) repodata(ctx context.Context, s *stage, packages []*pkg, arch 
 	return files, nil
 }
 
-// names reports whether a client that reads the new indexes asks for a file.
+// names reports whether a client with the new indexes may ask for a file.
 func (c *content) names(name string) bool {
 	for arch, files := range c.yum {
 		if file, ok := strings.CutPrefix(name, path.Join(yumFolder, arch, repodata)+"/"); ok {
@@ -80,7 +80,7 @@ func (c *content) names(name string) bool {
 		slices.ContainsFunc(c.indexes, func(i aptIndex) bool { return i.byHash() == name })
 }
 
-// configuration is what hosts need besides the key.
+// configuration returns the files that hosts need besides the key.
 func configuration(address string) map[string][]byte {
 	files := make(map[string][]byte)
 	if address == "" {

@@ -13,10 +13,10 @@ import (
 	"teleport-update/internal/version"
 )
 
-// architectures that the repository has, as the two kinds of packages call them.
+// architectures of the repository, in the words of the two kinds of packages.
 var architectures = []struct{ deb, rpm string }{{"amd64", "x86_64"}, {"arm64", "aarch64"}}
 
-// names of the packages that the repository takes: this project's.
+// names of this project's packages. The repository takes no others.
 var names = []string{"teleport-update", "teleport-find"}
 
 // pkg is one package file.
@@ -24,10 +24,10 @@ type pkg struct {
 	path    string // in the repository
 	name    string
 	version string // semver
-	arch    string // as its own kind calls it
+	arch    string // in the words of its kind
 	sha256  string
-	// unsigned is the digest of an rpm's header, which holds that of its payload, or of
-	// all of a deb: it is the same whoever signs, and whether anybody does.
+	// unsigned is the digest of an rpm's header (which has its payload's digest) or of
+	// a whole deb. It does not depend on signatures.
 	unsigned string
 	built    time.Time // of an rpm
 	isRPM    bool
@@ -35,9 +35,8 @@ type pkg struct {
 	file     string // where it is now
 }
 
-// readPackage reads what a deb or an rpm says of itself, with dpkg-deb or rpm, and
-// gives it the path that it has in the repository: this follows from what it holds, not
-// from its name.
+// readPackage reads the fields of a deb or an rpm with dpkg-deb or rpm. Its path in the
+// repository follows from them, not from the file's name.
 func (s *stage) readPackage(ctx context.Context, file string) (*pkg, error) {
 	p := &pkg{isRPM: filepath.Ext(file) == ".rpm", file: file}
 	var err error
@@ -90,7 +89,7 @@ func (s *stage) readRPM(ctx context.Context, p *pkg, file string) error {
 	return err
 }
 
-// check also writes the version as semver does.
+// check checks the fields, and converts the version to semver.
 func (p *pkg) check() (err error) {
 	if !slices.Contains(names, p.name) {
 		return fmt.Errorf("it is %q; the repository takes only %s", p.name, strings.Join(names, " and "))
@@ -108,11 +107,11 @@ func (p *pkg) check() (err error) {
 	return fmt.Errorf("it is for %q, an architecture that the repository does not have", p.arch)
 }
 
-// semver is the version that a package's is written for, see package packaging.
+// semver converts the version of a package, see package packaging.
 func semver(v string) (string, error) { return version.Parse(strings.Replace(v, "~", "-", 1)) }
 
-// versionIn returns the version that the path of a package has, as its own kind writes
-// it: what is damaged cannot be asked.
+// versionIn returns the version in the path of a package, in the form of its kind. It
+// works for damaged packages, too.
 func versionIn(name string) string {
 	base := path.Base(name)
 	for _, n := range names {
@@ -128,7 +127,7 @@ func versionIn(name string) string {
 	return ""
 }
 
-// newest drops all but so many versions of each package; 0 keeps all.
+// newest keeps the newest versions of each package; 0 keeps all.
 func newest(packages []*pkg, keep int) []*pkg {
 	if keep == 0 {
 		return packages

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A change is one step of a publication. Each is durable before the next begins, and
-// each leaves a repository that is whole.
+// A change is one step of a publication. It is durable before the next one begins, and
+// leaves a whole repository.
 type change struct {
 	verb verb
 	path string // of a file in the repository, or of a folder to exchange
 	data []byte // to write
 	from string // the file to write instead, if it is not empty
-	// files are what a folder gets besides what is in it already.
+	// files are added to the folder, or replace files in it.
 	files map[string][]byte
 }
 
@@ -30,12 +30,12 @@ const (
 
 // plan orders the changes that lead from a folder to its new content.
 //
-// Packages and indexes under names that never change come first; nobody asks for
-// them yet. What clients read first comes last, in one step: InRelease for apt, and
-// for dnf, which reads two files, the folder of both. Files with names that change,
-// for tools that know no others, are between. What is not named any more only
-// begins its time of grace, before that name is gone from the indexes: a run that is
-// cut off there marks it again.
+// Packages and indexes under names that never change come first; nobody asks for them
+// yet. The files that clients read first come last, in one step: InRelease for apt and,
+// for dnf, which reads two files, their folder. Between them are files with names that
+// change, for tools that know no others. A file that is no longer named begins its time
+// of grace before its name leaves the indexes: if a run is cut off there, the next one
+// marks it again.
 func plan(now tree, before *published, next *content, date time.Time, grace time.Duration) (all []change) {
 	put := func(name string, data []byte) { all = append(all, change{verb: write, path: name, data: data}) }
 
@@ -72,7 +72,7 @@ func plan(now tree, before *published, next *content, date time.Time, grace time
 	return all
 }
 
-// perishable reports whether a file is of a kind that goes when no index names it.
+// perishable reports whether a file of this kind is removed when no index names it.
 func perishable(name string) bool {
 	dir := path.Dir(name)
 	return isPackage(name) || strings.HasSuffix(dir, "/by-hash/SHA256") || path.Base(dir) == repodata && strings.HasSuffix(name, ".xml.gz")
@@ -82,7 +82,7 @@ func isPackage(name string) bool {
 	return path.Dir(name) == aptPool && path.Ext(name) == ".deb" || path.Dir(path.Dir(name)) == yumFolder && path.Ext(name) == ".rpm"
 }
 
-// tree is the files of a folder with the times of their last changes.
+// tree maps the files of a folder to their times of modification.
 type tree map[string]time.Time
 
 func (t tree) files() []string { return slices.Sorted(maps.Keys(t)) }

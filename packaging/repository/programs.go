@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// programs are what a publication runs, by the packages of Debian that have them.
+// programs are the programs for a publication, with their Debian packages.
 var programs = []struct{ name, pkg string }{
 	{"apt-ftparchive", "apt-utils"},
 	{"createrepo_c", "createrepo-c"},
@@ -20,7 +20,7 @@ var programs = []struct{ name, pkg string }{
 	{"rpmkeys", "rpm"},
 }
 
-// checkPrograms names all programs that are missing, not only the first.
+// checkPrograms returns an error that names all missing programs.
 func checkPrograms() error {
 	var missing, packages []string
 	for _, p := range programs {
@@ -40,15 +40,14 @@ func checkPrograms() error {
 	return fmt.Errorf("not installed: %s; nothing was published: apt-get install %s", strings.Join(missing, ", "), strings.Join(packages, " "))
 }
 
-// program is one run of another program, in a language that does not depend on who
-// runs it.
+// program is one run of another program. Its language does not depend on the user's.
 type program struct {
 	dir  string
 	env  []string
 	args []string
 }
 
-// output returns what the program prints. What it says about an error is the error's.
+// output returns the program's output. Its messages are in the error if it fails.
 func (p program) output(ctx context.Context) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
 	cmd.Dir = p.dir

@@ -17,20 +17,20 @@ import (
 	"teleport-update/packaging/signing"
 )
 
-// published is what clients are told by indexes that a trusted key has signed.
+// published is the content of all indexes with a signature by a trusted key.
 type published struct {
-	packages map[string]string // digests by their paths
+	packages map[string]string // digests by path
 	indexes  map[string]bool   // paths of files that never change
-	date     time.Time         // of the newest
+	date     time.Time         // of the newest index
 }
 
-// names reports whether a client asks for a file.
+// names reports whether a client may ask for a file.
 func (p *published) names(name string) bool {
 	return p.packages[name] != "" || p.indexes[name]
 }
 
-// readPublished reads the indexes of a repository. One that is there without a
-// valid signature is an error, as what it names can be neither trusted nor dropped.
+// readPublished reads the indexes of a repository. An index without a valid signature
+// is an error: the files that it names can be neither trusted nor dropped.
 func readPublished(dir string, keys openpgp.EntityList, now time.Time) (*published, error) {
 	r := &reader{dir, keys, now, &published{packages: make(map[string]string), indexes: make(map[string]bool)}}
 	if err := r.apt(); err != nil {

@@ -1,32 +1,30 @@
-// Package repository makes the apt and yum repositories of this project's packages,
-// and signs them. apt-ftparchive and createrepo_c write the indexes, dpkg-deb and rpm
-// say what a package is, and rpmkeys whether it is whole and signed by the key: rpms
-// were signed when they were built.
+// Package repository makes the apt and yum repositories of this project's packages, and
+// signs them. apt-ftparchive and createrepo_c write the indexes, dpkg-deb and rpm read
+// packages, and rpmkeys checks that rpms are whole and signed by the key: rpms were
+// signed when they were built.
 //
-//	teleport-update.asc              the public key, and those before it
-//	teleport-update.sources, .repo   what hosts are configured with, where the address is known
+//	teleport-update.asc              the public key, and earlier ones
+//	teleport-update.sources, .repo   the configuration of hosts, if the address is known
 //	apt/pool/                        debs
 //	apt/dists/stable/                InRelease, Release, Release.gpg
 //	apt/dists/stable/main/binary-A/  Packages, Packages.gz, and both below by-hash/SHA256
 //	yum/A/                           rpms, each signed itself
-//	yum/A/repodata/                  repomd.xml, repomd.xml.asc, and what these name
+//	yum/A/repodata/                  repomd.xml, repomd.xml.asc, and the files that these name
 //
-// The folder is all there is: no database, no secret. It may be served by anything
-// that serves files.
+// The folder has everything: there is no database and no secret. Any file server may
+// serve it.
 //
 // # Trust
 //
-// A folder that was served may have been changed by who broke into its server. So
-// what is there counts as published only as far as a trusted key has signed it: an
-// index that names it, with the digest that it has. Other files are neither
-// published nor signed, and go after a while.
+// An intruder on a server may have changed the folder. So a file counts as published
+// only if an index with a trusted key's signature names it, with its digest. Other
+// files are neither published nor signed, and go after a while.
 //
 // # Writing
 //
-// What a client can see is at any moment, and after any crash, either the repository
-// of before or the new one, whole: see plan. A package that is published never
-// changes. What is named no longer stays for a time of grace, as clients that have
-// read the index of before still ask for it.
+// At any moment, and after any crash, clients see either the old repository or the new
+// one, whole: see plan. A published package never changes. A file that is no longer
+// named stays for a time of grace, since clients with the old index still ask for it.
 package repository
 
 import (
@@ -45,37 +43,36 @@ import (
 	"teleport-update/packaging/signing"
 )
 
-// Options say what to publish.
+// Options are the settings of a publication.
 type Options struct {
-	// Dir is the repository; it is made if it is not there.
+	// Dir is the repository. It is made if it is missing.
 	Dir string
-	// Packages are the files to add to what is published.
+	// Packages are the files to add to the published ones.
 	Packages []string
 	Signer   signing.Signer
-	// Trusted are keys that have signed what is published, besides the signer's.
-	// Hosts get them too.
+	// Trusted are further keys that may have signed the published indexes. Hosts get
+	// them too.
 	Trusted openpgp.EntityList
 	Now     time.Time
-	// ValidFor is how long hosts take the repository; 0: for ever. It has to be
-	// made again before that, though nothing is new.
+	// ValidFor is how long hosts accept the repository; 0: for ever. It has to be made
+	// again before that, even without new packages.
 	ValidFor time.Duration
 	// Keep is how many versions of each package stay; 0: all.
 	Keep int
-	// Withdraw are versions to publish no longer.
+	// Withdraw are versions that shall no longer be published.
 	Withdraw []string
-	// URL is where hosts find the folder; empty: files for their configuration are
-	// not written.
+	// URL is the folder's address for hosts. If it is empty, the files for their configuration are not written.
 	URL string
-	// Grace is how long a file stays that is not named any more. The zero value
-	// means a week.
+	// Grace is how long a file stays after it is no longer named. The zero value means
+	// a week.
 	Grace time.Duration
 }
 
-// Summary says what was done.
+// Summary describes a publication.
 type Summary struct {
 	Date       time.Time
 	ValidUntil time.Time // zero: for ever
-	Packages   []string  // all that are published, by their paths
+	Packages   []string  // all published packages, by path
 	Added      []string  // of these, the new ones
 	Dropped    []string  // published before, and not now
 	// Unpublished are packages in the folder that no signed index names.
@@ -99,8 +96,8 @@ func newSummary(packages []*pkg, before *published, date time.Time) *Summary {
 	return r
 }
 
-// Build publishes the packages. After an error, hosts see what they saw before, or
-// all of the new one.
+// Build publishes the packages. After an error, hosts see the old repository, or all of
+// the new one.
 func Build(ctx context.Context, o Options) (*Summary, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -174,7 +171,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// ofFolder reports whether files may be below a URL.
+// ofFolder reports whether a URL can be the URL of a folder.
 func ofFolder(u *url.URL) bool {
 	web := u.Scheme == "https" || u.Scheme == "http"
 	bare := u.User == nil && u.RawQuery == "" && u.Fragment == ""
@@ -191,11 +188,11 @@ func (o *Options) keys() openpgp.EntityList {
 	return keys
 }
 
-// clockTolerance is how far in the future apt takes a Release.
+// clockTolerance is how far in the future a Release may be for apt.
 const clockTolerance = 10 * time.Second
 
-// date grows with each publication: apt ignores a Release that is older than the
-// one it has, without a word.
+// date returns a time that grows with each publication: apt silently ignores a Release
+// that is older than the one it has.
 func (o *Options) date(before *published) (time.Time, error) {
 	if before.date.Sub(o.Now) >= clockTolerance {
 		was, is := before.date.UTC().Format(time.RFC3339), o.Now.Format(time.RFC3339)

@@ -17,9 +17,9 @@ import (
 	"teleport-update/packaging/signing"
 )
 
-// stage is a folder with the packages as they will be published, in which the indexes
-// are written. It is in the repository, where there is room for them, under a name that
-// no client sees; the next run removes what a run that was cut off has left.
+// stage is a folder with the packages for the new repository, in which the indexes are
+// written. It is in the repository, which has room for it, under a name that no client
+// sees. The next run removes the stage of an interrupted one.
 type stage struct {
 	dir   string // absolute
 	taken int
@@ -31,7 +31,7 @@ const (
 	rpmDB     = "rpmdb"
 )
 
-// newStage makes an empty one. rpms are checked with the keys.
+// newStage makes an empty stage, with the keys for checks of rpms.
 func newStage(ctx context.Context, dir string, keys openpgp.EntityList) (*stage, error) {
 	dir, err := filepath.Abs(filepath.Join(dir, stageName))
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *stage) remove() error { return os.RemoveAll(s.dir) }
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
 
-// rpm runs one of rpm's programs with a database of its own: neither the keys nor the
-// settings of who runs it count.
+// rpm runs one of rpm's programs with its own database, without the user's keys and
+// settings.
 func (s *stage) rpm(name string, args ...string) program {
 	return program{env: []string{"HOME=" + s.dir}, args: append([]string{name, "--dbpath", s.path(rpmDB)}, args...)}
 }
@@ -81,7 +81,7 @@ func (s *stage) trust(ctx context.Context, key *openpgp.Entity) error {
 	return err
 }
 
-// checkRPM wants digests that are right and a signature by one of the keys.
+// checkRPM checks that an rpm has correct digests and a signature by one of the keys.
 func (s *stage) checkRPM(ctx context.Context, file string) error {
 	_, err := s.rpm("rpmkeys", "--define", "_pkgverify_level all", "--checksig", "--verbose", file).output(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *stage) take(file string) (taken string, err error) {
 	return taken, copyFile(file, taken)
 }
 
-// lay puts a package where it will be published.
+// lay puts a package in its place in the stage.
 func (s *stage) lay(p *pkg) error {
 	to := s.path(p.path)
 	if p.isNew {
@@ -115,8 +115,8 @@ func (s *stage) lay(p *pkg) error {
 	if err != nil || !p.isRPM {
 		return err
 	}
-	// The index has the time of the file: that of the disk would make the index of the
-	// same packages another one each time.
+	// The index contains the file's time. Any other time would make another index of
+	// the same packages.
 	return os.Chtimes(to, p.built, p.built)
 }
 
@@ -150,7 +150,7 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// compare wants an index to name the packages that it was made of, with their digests.
+// compare checks that an index names exactly these packages, with their digests.
 func compare(index map[string]string, packages []*pkg) error {
 	var wrong []string
 	for _, p := range packages {

@@ -17,8 +17,8 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// readTree lists the files of a repository, after it has removed what a run that
-// was cut off has left. Names that begin with a dot are none of a repository's.
+// readTree lists the files of a repository, and removes temporary files of an
+// interrupted run. Names that begin with a dot do not belong to the repository.
 func readTree(dir string) (tree, error) {
 	files := make(tree)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -85,7 +85,7 @@ func (c change) carryOut(path string, now time.Time) error {
 	return understandable(exchangeFolder(path, c.files))
 }
 
-// understandable says what to do where the file system cannot do it.
+// understandable adds advice if the file system cannot do it.
 func understandable(err error) error {
 	unable := []error{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.EXDEV, unix.EMLINK}
 	if slices.ContainsFunc(unable, func(e error) bool { return errors.Is(err, e) }) {
@@ -95,8 +95,8 @@ func understandable(err error) error {
 	return err
 }
 
-// put leaves a file alone that has the content already: its time says that nothing
-// is new.
+// put does not touch a file that has the content already, so that its time shows that
+// nothing is new.
 func put(path string, data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
@@ -107,15 +107,14 @@ func put(path string, data []byte) error {
 	return durable.WriteFile(path, data, 0o644)
 }
 
-// exchangeFolder adds files to a folder, or replaces those of their names, all of
-// them in one step: it fills another folder, in which the other files have a second
-// name, and exchanges the two.
+// exchangeFolder adds or replaces files in a folder, all in one step: it fills another
+// folder, which also links the other files, and exchanges the two.
 func exchangeFolder(path string, files map[string][]byte) error {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".next")
-	if err := os.RemoveAll(aside); err != nil { // of a run that was cut off
+	if err := os.RemoveAll(aside); err != nil { // left by an interrupted run
 		return err
 	}
 	_, err := os.Lstat(path)

@@ -23,12 +23,12 @@ const (
 	repomdName = "repomd.xml"
 )
 
-// yumIndexes describes the rpms of an architecture, which may have none: it returns the
-// files of repodata by their names. All but repomd.xml have their digests in their
-// names, and so never change.
+// yumIndexes indexes the rpms of an architecture, which may have none, and returns the
+// files of repodata by name. All names but repomd.xml contain a digest, so these files
+// never change.
 func (s *stage) yumIndexes(ctx context.Context, packages []*pkg, arch string, date time.Time) (map[string][]byte, error) {
 	folder := s.path(path.Join(yumFolder, arch))
-	// gzip is what yum of RHEL 7 reads; databases are for yum before that.
+	// yum of RHEL 7 reads gzip; only older yum needs databases.
 	run := program{args: []string{
 		"createrepo_c", "--quiet", "--error-exit-val", "--no-database", "--general-compress-type=gz", "--unique-md-filenames",
 		"--checksum=sha256", "--revision=" + strconv.FormatInt(date.Unix(), 10), "--set-timestamp-to-revision", folder,
@@ -52,7 +52,7 @@ func (s *stage) yumIndexes(ctx context.Context, packages []*pkg, arch string, da
 	return files, nil
 }
 
-// checkRepomd wants all files to be named, and the packages to be what is published.
+// checkRepomd checks that repomd.xml names all files, and that the index has the published packages.
 func checkRepomd(files map[string][]byte, packages []*pkg, arch string, date time.Time) error {
 	m, err := parseRepomd(files[repomdName])
 	if err != nil {
@@ -76,7 +76,7 @@ func checkRepomd(files map[string][]byte, packages []*pkg, arch string, date tim
 	return compare(named, packages)
 }
 
-// indexes is what repomd.xml says.
+// indexes is the content of repomd.xml.
 type indexes struct {
 	Revision int64   `xml:"revision"`
 	Data     []index `xml:"data"`
@@ -97,7 +97,7 @@ func (i index) name() string { return path.Base(i.Location.Href) }
 
 func (m *indexes) date() time.Time { return time.Unix(m.Revision, 0) }
 
-// primary is the one that names the packages; parseRepomd has found it.
+// primary returns the index of packages. parseRepomd has checked that there is one.
 func (m *indexes) primary() (found index) {
 	for _, i := range m.Data {
 		if i.Kind == "primary" {
@@ -118,8 +118,8 @@ func parseRepomd(text []byte) (*indexes, error) {
 	return &m, nil
 }
 
-// parsePrimary returns the digests of the packages in an index, by their paths in
-// the repository.
+// parsePrimary returns the digests of the packages in an index, by path in the
+// repository.
 func parsePrimary(compressed []byte, arch string) (map[string]string, error) {
 	unzipped, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 )
 
-// Key names the key that signs: one in a file, or one of gpg's.
+// Key names the signing key: a file, or a key of gpg's.
 type Key struct {
 	File           string // of a secret key
 	PassphraseFile string // its first line opens File; empty: File has no passphrase
-	GPG            string // as gpg's --local-user takes it, best a fingerprint
+	GPG            string // a name for gpg's --local-user, best a fingerprint
 }
 
 // Named reports whether there is a key at all.
 func (k Key) Named() bool { return k.File != "" || k.GPG != "" }
 
-// Open returns the key's signer. A signature of a key in a file has the time that now
-// returns; gpg takes that of the clock.
+// Open returns the key's signer. Signatures of a key in a file have the time from now,
+// and gpg's have the present time.
 func (k Key) Open(ctx context.Context, now func() time.Time) (Signer, error) {
 	if k.File != "" && k.GPG != "" {
 		return nil, errors.New("--key and --gpg-key name two keys: one signs")
@@ -40,9 +40,9 @@ func (k Key) Open(ctx context.Context, now func() time.Time) (Signer, error) {
 	return OpenKey(k.File, passphrase, now)
 }
 
-// At returns the key's signer for what has a date: its signatures have that time, or that
-// of the key if it is newer, so that the same content and key give the same bytes. Each
-// signature is looked at before anybody else can.
+// At returns the key's signer for content with a date. Its signatures have that time or,
+// if the key is newer, the key's, so that the same content and key give the same bytes.
+// Each signature is verified before it is returned.
 func (k Key) At(ctx context.Context, date time.Time) (Signer, error) {
 	now := time.Now()
 	today, err := k.Open(ctx, func() time.Time { return now })
@@ -59,7 +59,7 @@ func (k Key) At(ctx context.Context, date time.Time) (Signer, error) {
 	return Checked(signer, date), nil
 }
 
-// Passphrase is the first line of PassphraseFile, nil if there is no such file.
+// Passphrase returns the first line of PassphraseFile, or nil if no file is named.
 func (k Key) Passphrase() ([]byte, error) {
 	if k.PassphraseFile == "" {
 		return nil, nil
@@ -76,8 +76,8 @@ func (k Key) Passphrase() ([]byte, error) {
 	return line, nil
 }
 
-// Begins returns when a key was made as it is: what it signs before that time is not
-// valid. now is the time at which the key can sign.
+// Begins returns when a key got its present form: earlier signatures are not valid. now
+// is a time at which the key can sign.
 func Begins(entity *openpgp.Entity, now time.Time) time.Time {
 	begins := entity.PrimaryKey.CreationTime
 	later := func(t time.Time) {

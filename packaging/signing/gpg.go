@@ -13,15 +13,15 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 )
 
-// gpgSigner asks gpg, and so gpg's agent, which may keep the key on a card.
+// gpgSigner signs with gpg, and so with gpg's agent, which may keep the key on a card.
 type gpgSigner struct {
 	ctx    context.Context
 	key    string
 	public *openpgp.Entity
 }
 
-// AskGPG signs with a key of gpg's, named as gpg's --local-user takes it: best by
-// its fingerprint.
+// AskGPG returns a signer for a key of gpg's. The key is a name for gpg's --local-user,
+// best a fingerprint.
 func AskGPG(ctx context.Context, key string, now time.Time) (Signer, error) {
 	s := &gpgSigner{ctx: ctx, key: key}
 	exported, err := s.run(nil, "--export", "--export-options=export-minimal", "--", key)

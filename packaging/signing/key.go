@@ -15,8 +15,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// OpenKey reads a secret key from a file, armored or not. passphrase is nil for a
-// key without one. A file that others may read is an error.
+// OpenKey reads a secret key from a file, armored or not. passphrase is nil if the key
+// has none. A file that others may read is an error.
 func OpenKey(path string, passphrase []byte, now func() time.Time) (Signer, error) {
 	s, err := openKey(path, passphrase, now)
 	if err != nil {
@@ -52,14 +52,14 @@ func openKey(path string, passphrase []byte, now func() time.Time) (*fileSigner,
 	if entity.PrivateKey.Encrypted && passphrase == nil {
 		return nil, errors.New("it is protected by a passphrase: say --passphrase-file")
 	}
-	// A key without a passphrase is taken with one given, too.
+	// A passphrase for a key without one does no harm.
 	if err := entity.DecryptPrivateKeys(passphrase); err != nil {
 		return nil, fmt.Errorf("the passphrase does not open it: %w", err)
 	}
 	if err := CheckKey(entity, now()); err != nil {
 		return nil, err
 	}
-	key, _ := entity.SigningKey(now()) // CheckKey has found it
+	key, _ := entity.SigningKey(now()) // CheckKey has checked it
 	if key.PrivateKey == nil || key.PrivateKey.Dummy() {
 		return nil, errors.New("the secret part of its signing key is not in the file")
 	}
@@ -99,10 +99,10 @@ func readKeys(r io.Reader) (keys openpgp.EntityList, err error) {
 	return keys, err
 }
 
-// minRSABits is what Debian 13's sqv takes; it takes no SHA-1 either.
+// minRSABits is the least that Debian 13's sqv takes; it takes no SHA-1 either.
 const minRSABits = 2048
 
-// CheckKey says why hosts would refuse what a key signs.
+// CheckKey returns why hosts would refuse signatures by a key, or nil.
 func CheckKey(entity *openpgp.Entity, now time.Time) error {
 	key, ok := entity.SigningKey(now)
 	if !ok {
@@ -132,7 +132,7 @@ func CheckKey(entity *openpgp.Entity, now time.Time) error {
 	return nil
 }
 
-// Expires returns when the key ends, which is when hosts refuse all that it has
+// Expires returns when the key ends: from then on hosts refuse everything that it
 // signed. The zero time means never.
 func Expires(entity *openpgp.Entity, now time.Time) (end time.Time) {
 	add := func(key *packet.PublicKey, sig *packet.Signature) {
@@ -151,7 +151,7 @@ func Expires(entity *openpgp.Entity, now time.Time) (end time.Time) {
 	return end
 }
 
-// Fingerprint is what people compare: hexadecimal, in groups of four.
+// Fingerprint returns the fingerprint for people to compare: hexadecimal, in groups of four.
 func Fingerprint(entity *openpgp.Entity) string {
 	var groups []string
 	for group := range slices.Chunk([]byte(fmt.Sprintf("%X", entity.PrimaryKey.Fingerprint)), 4) {

@@ -15,9 +15,8 @@ import (
 )
 
 // NewKey makes an RSA key without an end for a user id, such as "Example Inc.
-// <ops@example.com>", and writes it to a new file for its owner alone. The
-// passphrase is nil for none. RSA is what the updaters of RHEL 7 and Debian 11
-// understand as well as those of today.
+// <ops@example.com>", and writes it to a new file for its owner alone. passphrase may
+// be nil. The updaters of RHEL 7 and Debian 11 understand RSA, and so do today's.
 func NewKey(path, userID string, passphrase []byte, now time.Time) (*openpgp.Entity, error) {
 	name, address := userID, ""
 	if parsed, err := mail.ParseAddress(userID); err == nil {
@@ -29,7 +28,7 @@ func NewKey(path, userID string, passphrase []byte, now time.Time) (*openpgp.Ent
 	if err != nil {
 		return nil, fmt.Errorf("make a key for %q: %w", userID, err)
 	}
-	entity.Subkeys = nil // for encryption, and some rpm take no key with more than one
+	entity.Subkeys = nil // it is for encryption, and some rpm take no key with more than one
 	if passphrase != nil {
 		if err := entity.EncryptPrivateKeys(passphrase, config); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
-// Package signing signs packages and repositories with an OpenPGP key, which is in a
-// file or with gpg's agent, and says which keys hosts accept. With a key in a file no
-// other program is needed, and a signature is a function of what is signed, the key
-// and the time.
+// Package signing signs packages and repositories with an OpenPGP key, from a file or
+// gpg's agent, and checks which keys hosts accept. A key in a file needs no other
+// program, and its signatures are a function of the content, the key and the time.
 package signing
 
 import (
@@ -23,7 +22,7 @@ import (
 
 // Signer signs with one key.
 type Signer interface {
-	// Detached returns a binary signature over a message. It is void after the
+	// Detached returns a binary signature over a message. It expires after the
 	// lifetime; 0 means never.
 	Detached(message []byte, lifetime time.Duration) ([]byte, error)
 	// Clearsigned returns the text with a signature below it.
@@ -39,9 +38,9 @@ type fileSigner struct {
 	now    func() time.Time
 }
 
-// pgpConfig makes signatures that are a function of what is signed, the key and
-// the time, and that yum of RHEL 7 and rpm 4.14 understand, for which some parts
-// must not be critical.
+// pgpConfig makes signatures that are a function of the content, the key and the time,
+// and that yum of RHEL 7 and rpm 4.14 understand: for these, some parts must not be
+// critical.
 func pgpConfig(now func() time.Time, lifetime time.Duration) *packet.Config {
 	unsalted := false
 	return &packet.Config{
@@ -66,13 +65,13 @@ func (s *fileSigner) Clearsigned(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last line break is the armor's.
+	// The last line break belongs to the armor.
 	_, err = w.Write(bytes.TrimSuffix(text, []byte("\n")))
 	if err = cmp.Or(err, w.Close()); err != nil {
 		return nil, err
 	}
-	// The library writes this armor without a checksum, and gpgv before 2.4 does not
-	// find the end of one whose base64 needs no padding.
+	// The library writes this armor without a checksum. gpgv before 2.4 does not find
+	// its end if the base64 needs no padding.
 	const begin = "-----BEGIN PGP SIGNATURE-----"
 	signed, rest, _ := bytes.Cut(b.Bytes(), []byte(begin))
 	signature, err := Unarmored(append([]byte(begin), rest...))
@@ -82,16 +81,16 @@ func (s *fileSigner) Clearsigned(text []byte) ([]byte, error) {
 	return slices.Concat(signed, Armored(openpgp.SignatureType, signature)), nil
 }
 
-// Verify checks a detached signature. One whose time is over, or whose key's is,
-// still tells who has signed.
+// Verify checks a detached signature. It accepts an expired signature or key: these
+// still prove who signed.
 func Verify(keys openpgp.EntityList, message, signature []byte, now time.Time) error {
 	config := pgpConfig(func() time.Time { return now }, 0)
 	_, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(message), bytes.NewReader(signature), config)
 	return ignoreExpiry(err)
 }
 
-// VerifyClearsigned returns the text that was signed. A signature whose time is over
-// still tells who has signed.
+// VerifyClearsigned returns the signed text. It accepts an expired signature or key,
+// like Verify.
 func VerifyClearsigned(keys openpgp.EntityList, data []byte, now time.Time) ([]byte, error) {
 	block, rest := clearsign.Decode(data)
 	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
@@ -108,8 +107,8 @@ func ignoreExpiry(err error) error {
 	return err
 }
 
-// Checked returns a signer that looks at each signature before anybody else can: an
-// agent may have another key of that name, and a memory an error.
+// Checked returns a signer that verifies each signature before it returns it: an agent
+// may have another key of that name, and memory may have an error.
 func Checked(s Signer, now time.Time) Signer { return checked{s, now} }
 
 type checked struct {
@@ -139,7 +138,7 @@ func (c checked) Clearsigned(text []byte) ([]byte, error) {
 	return signed, nil
 }
 
-// Armored writes binary OpenPGP data as text, with a checksum, which gpgv before 2.4
+// Armored returns binary OpenPGP data as text, with a checksum, which gpgv before 2.4
 // needs. kind is as in openpgp.SignatureType.
 func Armored(kind string, data []byte) []byte {
 	var b bytes.Buffer
@@ -149,7 +148,7 @@ func Armored(kind string, data []byte) []byte {
 		err = cmp.Or(err, w.Close())
 	}
 	if err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // a buffer never fails
 	}
 	b.WriteByte('\n')
 	return b.Bytes()
