@@ -49,7 +49,7 @@ type Heartbeat struct {
 	Pinned    bool   `json:"pinned,omitempty"` // or held back by a person's rollback
 	Disabled  bool   `json:"disabled,omitempty"`
 	Unhealthy bool   `json:"unhealthy,omitempty"` // the agent is down
-	// BelowMinimum reports that the policy of the host's owner would refuse a switch to the version.
+	// BelowMinimum reports that the policy of the host's owner would refuse a change to the version.
 	BelowMinimum bool `json:"below_minimum,omitempty"`
 	// Unsigned reports that the host's policy would refuse the version if it required signatures.
 	// Only hosts that look at signatures report it.

@@ -74,7 +74,7 @@ func (b *Build) Publish(sibling Release, sha256 string) (Tree, error) {
 	return tree, nil
 }
 
-// Discard removes the remains of a release that was not published.
+// Discard removes the leftovers of a release that was not published.
 func (b *Build) Discard() { b.at.remove() }
 
 // RemoveUnfinished removes leftovers of earlier fetches, except a kept download of the tarball

@@ -33,7 +33,7 @@ type AdoptedFile struct {
 // Adopt puts an agent of this host into the store, on stable storage. The agent itself says its
 // version, so an agent that does not run here is not adopted. The tree only serves to go back to
 // it: a command that wants the release of that name fetches it, see Fetch. The caller keeps
-// transactions out. After an error nothing is left behind; retention removes the remains of a
+// transactions out. After an error nothing is left behind; retention removes the leftovers of a
 // crash.
 func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 	if err := durable.MkdirAll(s.PartialDir(), 0o755); err != nil {

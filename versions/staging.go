@@ -60,7 +60,7 @@ func (s *Store) makePrograms() error {
 	return nil
 }
 
-// remove removes the remains of the folders. If it cannot, the next fetch does.
+// remove removes the leftovers of the folders. If it cannot, the next fetch does.
 func (at staging) remove() {
 	_ = durable.RemoveTemp(at.record)
 	if at.programs != at.record && at.programs != "" {

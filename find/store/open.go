@@ -206,7 +206,7 @@ func openFile(path string, mayCreate bool) (os.FileInfo, error) {
 		return nil, errors.New("it is not a regular file")
 	}
 	if info.Size() == 0 {
-		// An empty file in the place of an earlier store is the beginning of a copy, or the remains of a
+		// An empty file in the place of an earlier store is the beginning of a copy, or the leftovers of a
 		// copy without space.
 		if !mayCreate {
 			return nil, errors.New("the file is empty, and held a store before: stop the server, and restore a copy or start with an empty one")

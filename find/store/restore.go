@@ -71,7 +71,7 @@ func restore(ctx context.Context, o RestoreOptions) (r Restoration, err error) {
 	defer old.release()
 	r.Was = old.facts
 	folder := filepath.Join(dir, ".restore")
-	if err := os.RemoveAll(folder); err != nil { // remains of a run that was cut off
+	if err := os.RemoveAll(folder); err != nil { // leftovers of a run that was cut off
 		return r, err
 	}
 	defer os.RemoveAll(folder)

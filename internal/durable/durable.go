@@ -268,7 +268,7 @@ func SyncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// CleanTemp removes the remains of interrupted changes in dir. The caller must hold the lock that
+// CleanTemp removes the leftovers of interrupted changes in dir. The caller must hold the lock that
 // keeps other writers out of dir.
 func CleanTemp(dir string) error {
 	return cleanTemp(dir, func(fs.DirEntry) bool { return true })
