@@ -42,7 +42,7 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 		{run, "[Service]\nExecStartPre=/bin/false\n", decision.RunNotMade, "ExecStartPre="},
 		{run, "[Service]\nExecStartPost=/bin/false\n", decision.RunNotMade, "ExecStartPost="},
 		{run, "[Service]\nExecCondition=/bin/false\n", decision.RunNotMade, "ExecCondition="},
-		{run, "[Service]\nTimeoutStartSec=1ms\n", decision.RunNotMade, "took too long"},
+		{run, "[Service]\nTimeoutStartSec=1ms\n", decision.RunNotMade, "took longer than TimeoutStartSec=1ms"},
 		{run, "[Unit]\nConditionPathExists=/nonexistent\n", decision.RunNotMade, "a condition or an assertion"},
 		{run, "[Unit]\nAssertPathExists=/nonexistent\n", decision.RunNotMade, "a condition or an assertion"},
 		{run, "[Unit]\nRequires=masked.service\n", decision.UpdaterBroken, "masked.service, which " + run + " needs (Requires=), is masked"},
