@@ -93,6 +93,9 @@ func TestAWebhookThatCannotPostIsNamedAtTheStart(t *testing.T) {
 		}
 		w.hook("pager", "/", rollout.NoticeHalted)
 		w.look(n)
+		if trouble := n.Trouble(); len(trouble) > 0 {
+			t.Errorf("%s: after the fix, trouble is %q", what, trouble)
+		}
 		if err := n.Test(t.Context(), "pager"); err != nil || len(n.Trouble()) > 0 {
 			t.Errorf("%s: after the fix, %v, %q", what, err, n.Trouble())
 		}
