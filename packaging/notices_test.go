@@ -2,7 +2,6 @@ package packaging
 
 import (
 	"debug/buildinfo"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,10 +14,8 @@ func TestNoticesHaveAllThatIsLinked(t *testing.T) {
 	skipBuild(t)
 	for _, program := range []string{"teleport-update", "teleport-find"} {
 		built := filepath.Join(t.TempDir(), program)
-		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", built, "./cmd/"+program)
-		build.Dir = ".."
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		if err := (Options{Module: "..", Version: "1.2.3"}).compile(t.Context(), built, program, runtime.GOARCH); err != nil {
+			t.Fatal(err)
 		}
 		info, err := buildinfo.ReadFile(built)
 		if err != nil {

@@ -44,16 +44,25 @@ func (o Options) stage(ctx context.Context, dir, program, arch string) error {
 
 // compile builds a program for hosts of any age: static, without paths.
 func (o Options) compile(ctx context.Context, path, program, arch string) error {
-	toolchain, err := Toolchain(o.Module)
+	cmd, err := o.goCommand(ctx, arch, "build", "-trimpath", "-buildvcs=false", "-tags=urfave_cli_no_docs,"+versions.StampTag(o.Version),
+		"-ldflags=-s -w -X main.releaseVersion="+o.Version+" -X main.version="+o.Version, "-o", path, "./cmd/"+program)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=urfave_cli_no_docs,"+versions.StampTag(o.Version),
-		"-ldflags=-s -w -X main.releaseVersion="+o.Version+" -X main.version="+o.Version, "-o", path, "./cmd/"+program)
+	return run(cmd, "build "+program)
+}
+
+// goCommand runs the toolchain of go.mod, for hosts of an architecture.
+func (o Options) goCommand(ctx context.Context, arch string, args ...string) (*exec.Cmd, error) {
+	toolchain, err := Toolchain(o.Module)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = o.Module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=",
 		"GOTOOLCHAIN="+toolchain)
-	return run(cmd, "build "+program)
+	return cmd, nil
 }
 
 // stageUnits writes the units that the updater itself writes on hosts without a
@@ -137,15 +146,19 @@ func writeCompressed(path string, text []byte) error {
 // notices collects the licenses of all modules in the program, as these licenses
 // require.
 func (o Options) notices(ctx context.Context, program, arch string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-tags=urfave_cli_no_docs",
+	cmd, err := o.goCommand(ctx, arch, "list", "-deps", "-tags=urfave_cli_no_docs",
 		"-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/"+program)
-	cmd.Dir = o.Module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=")
+	if err != nil {
+		return nil, err
+	}
 	list, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list what %s is made of: %w", program, err)
 	}
-	toolchain, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOROOT").Output()
+	if cmd, err = o.goCommand(ctx, arch, "env", "GOVERSION", "GOROOT"); err != nil {
+		return nil, err
+	}
+	toolchain, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("find Go's license: %w", err)
 	}

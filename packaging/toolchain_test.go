@@ -53,4 +53,11 @@ func TestOneToolchainBuildsEverything(t *testing.T) {
 			t.Errorf("the program is built with %s; want %s", info.GoVersion, toolchain)
 		}
 	})
+	t.Run("the notices of a package have its license", func(t *testing.T) {
+		t.Setenv("GOTOOLCHAIN", "local")
+		notices, err := Options{Module: ".."}.notices(t.Context(), "teleport-update", "amd64")
+		if err != nil || !strings.Contains(string(notices), "\n==== Go "+toolchain+"\n") {
+			t.Errorf("the notices do not name %s (%v)", toolchain, err)
+		}
+	})
 }
