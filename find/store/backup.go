@@ -85,14 +85,14 @@ func replace(from, to string) error {
 	return durable.SyncDir(filepath.Dir(to))
 }
 
-// withoutLog turns a copy into one complete file.
+// withoutLog turns a copy into one complete file. Its generation is older than that of every file in use.
 func withoutLog(path string) (err error) {
 	c, err := sqlite3.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = cmp.Or(err, c.Close()) }()
-	return c.Exec("PRAGMA journal_mode = DELETE")
+	return c.Exec("PRAGMA journal_mode = DELETE; UPDATE head SET generation = 0, settled = 0")
 }
 
 // sameFile reports whether two names belong to one file. The second need not exist.

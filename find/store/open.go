@@ -44,7 +44,7 @@ INSERT INTO head VALUES (1, 0);
 `
 
 // upgrade makes schema 2 of schema 1: items that expire, in seconds since 1970,
-// and the history of changes.
+// the history of changes, and generations.
 const upgrade = `
 ALTER TABLE resources ADD COLUMN expires INTEGER;
 CREATE INDEX expiring ON resources (expires) WHERE expires IS NOT NULL;
@@ -58,6 +58,8 @@ CREATE TABLE history (
 	from_revision INTEGER NOT NULL,
 	to_revision   INTEGER NOT NULL
 ) STRICT;
+ALTER TABLE head ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;
 `
 
 // OpenSQLite opens the store in the file at path, and makes a missing one.
@@ -155,6 +157,9 @@ func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.
 	}); err != nil {
 		return nil, nil, err
 	}
+	if err := checkLog(c, path, vfs); err != nil {
+		return nil, nil, err
+	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, nil, err
 	}
@@ -172,6 +177,9 @@ func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.
 		look = func(c *sqlite3.Conn) error { _, err := revision(c); return err }
 	}
 	if err := look(c); err != nil {
+		return nil, nil, err
+	}
+	if err := begin(c); err != nil {
 		return nil, nil, err
 	}
 	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {

@@ -28,8 +28,12 @@ type SQLite struct {
 	conn   *sqlite3.Conn // nil if the file could not be opened again
 	epoch  int64         // how many files have been open before this one
 	file   os.FileInfo   // the file that conn has open
+	looked os.FileInfo   // the file when alone was read; nil before that
+	alone  int64         // the newest generation that the file had without its log
 	whole  *later        // the check of a large file; nil for none
 	closed bool
+	// overwritten: another file was copied over the open one.
+	overwritten bool
 }
 
 var _ Store = (*SQLite)(nil)
@@ -42,6 +46,12 @@ func (s *SQLite) Close() error {
 	s.whole.end()
 	if s.conn == nil {
 		return nil
+	}
+	if info, err := os.Lstat(s.path); err == nil && s.ours(context.Background(), info) != nil {
+		// Else the log would be written into the copy.
+		if _, err := s.conn.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
+			return err
+		}
 	}
 	err := s.conn.Close()
 	s.conn = nil
@@ -221,6 +231,9 @@ func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err err
 	expired := int64(0)
 	s.keepReserve() // there may be room again
 	err = s.do(ctx, func(c *sqlite3.Conn) error {
+		if err := settle(c); err != nil {
+			return err
+		}
 		return query(c, "SELECT count(*) FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error {
 			return stmt.BindInt64(1,
 				now.Unix())
@@ -278,7 +291,7 @@ func (s *SQLite) changeOnce(ctx context.Context, apply func(c *sqlite3.Conn, now
 		if now, err = apply(c, now); err != nil {
 			return err
 		}
-		return execute(c, "UPDATE head SET revision = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(now)) })
+		return execute(c, "UPDATE head SET revision = ?1, generation = generation + 1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(now)) })
 	})
 }
 
@@ -335,6 +348,9 @@ func (s *SQLite) current(ctx context.Context) error {
 		return fmt.Errorf("the store %s: %w", s.path, err)
 	}
 	if s.conn != nil && os.SameFile(info, s.file) {
+		if err := s.ours(ctx, info); err != nil {
+			return fmt.Errorf("the store %s: %w", s.path, err)
+		}
 		return nil
 	}
 	if s.conn != nil {
@@ -343,6 +359,7 @@ func (s *SQLite) current(ctx context.Context) error {
 		s.conn.Close()
 		s.conn = nil
 	}
+	s.looked, s.alone, s.overwritten = nil, 0, false
 	s.epoch++
 	if s.conn, s.file, err = open(ctx, s.path, s.vfs, false); err == nil {
 		s.whole = s.whole.follow(s.file, s.path, s.vfs)
