@@ -15,11 +15,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
-	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/view"
 	"teleport-update/internal/console"
@@ -37,29 +35,22 @@ const (
 
 // SupportOptions are what a person may add to the file for a ticket.
 type SupportOptions struct {
-	AgentJournal bool // the agent's own lines, not cleaned
+	AgentJournal bool // the agent's own lines, as it wrote them
 }
 
-// Support writes all that a helper wants to see as one tar.gz, of five megabytes at most and without secrets: it cleans what the updater
-// and systemd say, and keeps only known settings of other people's files. If a part cannot be found out, it holds the error.
+// Support writes what a helper wants to see as one tar.gz, of five megabytes at most and without secrets: values whose keys are not known
+// are left out. A part that could not be made, or not all of it, says so.
 func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) error {
 	z := gzip.NewWriter(w)
 	archive := tar.NewWriter(z)
-	c := newCleaner(nil)
-	c.secrets = knownSecrets(i.Machine.Host, c)
-	parts := i.supportParts(c)
+	parts := i.supportParts()
 	if o.AgentJournal {
 		parts = append(parts, agentJournal(i.Machine.Host.Paths))
 	}
 	for _, p := range parts {
 		text, err := p.within(ctx)
-		if p.clean != nil && (err == nil || len(text) > 0) {
-			var unclear error
-			text, unclear = p.clean(text)
-			err = errors.Join(err, unclear)
-		}
-		if err != nil {
-			text = fmt.Appendf(text, "%s could not be found out, or not all of it: %s\n", p.name, c.line(console.Line(err.Error())))
+		if err != nil { // the error may quote a file
+			text = fmt.Appendf(text, "%s could not be found out, or not all of it\n", p.name)
 		}
 		if len(text) > p.most {
 			text = append([]byte("… the beginning is left out\n"), text[len(text)-p.most:]...)
@@ -76,30 +67,11 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 	return errors.Join(archive.Close(), z.Close())
 }
 
-// knownSecrets returns the secrets of this host that the updater can find. It reads the configuration that the agent's unit names, and the
-// usual one, which may be of another time.
-func knownSecrets(h *host.Host, c *cleaner) (secrets []string) {
-	files := []string{h.Paths.Report(), h.Paths.AgentConfig}
-	if config, err := host.ConfigurationOn(h).Path(); err == nil {
-		files = append(files, config)
-	}
-	for _, path := range files {
-		data, err := regular.Read(path, maxPart, 0)
-		var document any
-		if err != nil || yaml.Unmarshal(data, &document) != nil {
-			continue
-		}
-		secrets = append(secrets, c.secretsIn("", document)...)
-	}
-	return secrets
-}
-
 // part is one file of the bundle.
 type part struct {
-	name  string
-	most  int // bytes
-	make  func(context.Context) ([]byte, error)
-	clean func([]byte) ([]byte, error) // nil: the part stays as it is
+	name string
+	most int // bytes
+	make func(context.Context) ([]byte, error)
 }
 
 // within makes the part, or gives up: a file server that does not answer holds up its callers.
@@ -121,84 +93,100 @@ func (p part) within(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// shown are the properties of units that are asked for.
-const shown = "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPath,DropInPaths,ExecMainStatus,NRestarts," +
-	"MainPID,NeedDaemonReload"
-
-func (i *Installer) supportParts(c *cleaner) []part {
+func (i *Installer) supportParts() []part {
 	own := i.Machine.Host.OwnUnits()
 	units := []string{i.Machine.Host.Paths.AgentUnit(), own.Service(), own.Timer(), own.Recovery()}
 	// Anybody may write lines with another program's name: only lines of root's processes and of systemd itself count.
-	updatersJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "10000", "-t", "teleport-update", "_UID=0"}
-	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd", "_PID=1"}
+	updatersJournal := []string{"journalctl", "--no-pager", "-o", "json", "--output-fields=PRIORITY,MESSAGE", "-n", "10000",
+		"-t", "teleport-update", "_UID=0"}
+	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "json", "--output-fields=" + strings.Join(knownFields, ","), "-n", "5000",
+		"-t", "systemd", "_PID=1"}
 	for _, u := range units {
 		systemdsJournal = append(systemdsJournal, "-u", u)
 	}
-	lines := func(text []byte) ([]byte, error) { return c.text(text), nil }
-	states := func(text []byte) ([]byte, error) { return c.cleanStates(text, shown), nil }
-	asUnits := func(text []byte) ([]byte, error) { return c.cleanUnits(text), nil }
+	unitStates := append([]string{"systemctl", "show", "--no-pager", "-p", strings.Join(knownProperties, ",")}, units...)
 	return []part{
 		{"status.json", maxPart, func(ctx context.Context) ([]byte, error) {
 			r, err := i.Status(ctx, StatusOptions{})
 			if err != nil {
 				return nil, err
 			}
-			return json.Marshal(r)
-		}, c.json},
+			return knownJSON(r)
+		}},
 		{"verify.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			findings, err := i.Verify(ctx)
+			for n := range findings {
+				findings[n].Detail = leftOut
+			}
 			var b bytes.Buffer
 			view.WriteFindings(&b, findings)
 			return b.Bytes(), err
-		}, lines},
+		}},
 		{"history.json", maxPart, func(context.Context) ([]byte, error) {
 			h, err := i.History()
-			text, err2 := json.Marshal(h)
+			text, err2 := knownJSON(h)
 			return text, errors.Join(err, err2)
-		}, c.json},
+		}},
 		// The last answer of find, and its time: status asks now, and may not reach find.
 		{"find.json", maxPart, func(context.Context) ([]byte, error) {
 			text, err := regular.Read(i.Machine.Host.Paths.LastAnswer(), maxPart, regular.NoLink)
 			if errors.Is(err, fs.ErrNotExist) {
 				return []byte(`"find was never asked"`), nil
 			}
-			return text, err
-		}, c.json},
+			if err != nil {
+				return nil, err
+			}
+			var last state.LastAnswer
+			if err := json.Unmarshal(text, &last); err != nil {
+				return nil, err
+			}
+			return knownJSON(last)
+		}},
 		{"versions.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			text := fmt.Sprintf("teleport-update %s, %s %s/%s\n", i.BuildVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			more, err := output(ctx, "uname", "-srvm")
 			systemd, err2 := output(ctx, "systemctl", "--version")
-			return append([]byte(text), bytes.Join([][]byte{more, systemd}, nil)...), errors.Join(err, err2)
-		}, func(text []byte) ([]byte, error) {
-			system, err := regular.Read("/etc/os-release", 64<<10, 0)
-			return append(c.text(text), c.cleanRelease(system)...), err
+			release, err3 := regular.Read("/etc/os-release", 64<<10, 0)
+			all := [][]byte{[]byte(text), more, systemd, keepAssigned(release, knownRelease)}
+			return bytes.Join(all, nil), errors.Join(err, err2, err3)
 		}},
-		{"journal-updater.txt", maxJournal, saysOf(updatersJournal...), lines},
-		{"journal-systemd.txt", maxJournal, saysOf(systemdsJournal...), lines},
-		{"units.txt", maxPart, saysOf(append([]string{"systemctl", "cat", "--no-pager"}, units...)...), asUnits},
-		{"unit-states.txt", maxPart, saysOf(append([]string{"systemctl", "show", "--no-pager", "-p", shown}, units...)...), states},
-		{"timers.txt", maxPart, saysOf("systemctl", "list-timers", "--all", "--no-pager", own.Timer()), lines},
-		{"mounts.txt", maxPart, saysOf("findmnt", "--json", "--list", "-o", "TARGET,SOURCE,FSTYPE,VFS-OPTIONS"), c.cleanMounts},
-		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return describeSpace(i.Machine.Host.Paths) }, lines},
-		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return listFiles(ctx, i.Machine.Host.Paths) }, lines},
+		{"journal-updater.txt", maxJournal, journalOf(updatersLine, updatersJournal...)},
+		{"journal-systemd.txt", maxJournal, journalOf(systemdsLine, systemdsJournal...)},
+		{"unit-states.txt", maxPart, func(ctx context.Context) ([]byte, error) {
+			text, err := output(ctx, unitStates[0], unitStates[1:]...)
+			return keepAssigned(text, knownProperties), err
+		}},
+		{"mounts.txt", maxPart, func(ctx context.Context) ([]byte, error) { return describeMounts(ctx, i.Machine.Host.Paths) }},
+		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return describeSpace(i.Machine.Host.Paths) }},
+		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return listFiles(ctx, i.Machine.Host.Paths) }},
+	}
+}
+
+func knownJSON(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return keepKeys(text)
+}
+
+func journalOf(line func(fields map[string]string) string, argv ...string) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		text, err := output(ctx, argv[0], argv[1:]...)
+		return entries(text, line), err
 	}
 }
 
 // agentJournal returns the part with the agent's own lines, for a person who has asked for it.
 func agentJournal(p state.Paths) part {
 	const head = "NOT CLEANED: these lines are the agent's own, as it wrote them. Read them before you send them to anybody.\n\n"
-	says := saysOf("journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", p.AgentUnit())
 	return part{name: "agent-journal-not-cleaned.txt", most: 2 * maxJournal, make: func(ctx context.Context) ([]byte, error) {
-		text, err := says(ctx)
+		text, err := output(ctx, "journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", p.AgentUnit())
 		if len(text) > maxJournal {
 			text = text[len(text)-maxJournal:]
 		}
 		return append([]byte(head), text...), err
 	}}
-}
-
-func saysOf(argv ...string) func(context.Context) ([]byte, error) {
-	return func(ctx context.Context) ([]byte, error) { return output(ctx, argv[0], argv[1:]...) }
 }
 
 // output runs a program and keeps the end of its output.
@@ -223,10 +211,15 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// places are the folders in which the updater and the agent have files.
+func places(p state.Paths) []string {
+	return slices.Compact([]string{p.DataDir, p.Versions(), p.Programs(), p.LinkDir, p.UnitDir, filepath.Dir(p.Updater())})
+}
+
 func describeSpace(p state.Paths) ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	for _, path := range []string{p.DataDir, p.Versions(), p.Programs(), p.LinkDir, p.UnitDir, os.TempDir()} {
+	for _, path := range append(places(p), os.TempDir()) {
 		free, err := space.At(path)
 		errs = append(errs, err)
 		if err == nil {
@@ -236,25 +229,55 @@ func describeSpace(p state.Paths) ([]byte, error) {
 	return b.Bytes(), errors.Join(errs...)
 }
 
-// listFiles lists the files in the updater's folders, with modes and sizes, and the sizes of the trees. It opens no file.
+// describeMounts leaves the sources of mounts out: they may name a user and a password.
+func describeMounts(ctx context.Context, p state.Paths) ([]byte, error) {
+	var b bytes.Buffer
+	var errs []error
+	for _, path := range places(p) {
+		text, err := output(ctx, "findmnt", "--noheadings", "-o", "TARGET,FSTYPE,VFS-OPTIONS", "--target", path)
+		errs = append(errs, err)
+		fmt.Fprintf(&b, "%-40s %s\n", path, console.Line(strings.TrimSpace(string(text))))
+	}
+	return b.Bytes(), errors.Join(errs...)
+}
+
+// listFiles lists the files in the updater's folders, with modes and sizes, and the updater's own files elsewhere. It opens no file.
 func listFiles(ctx context.Context, p state.Paths) ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	roots := []string{p.Versions(), p.Programs(), p.LinkDir, p.UnitDir, filepath.Dir(p.Updater())}
-	for _, root := range slices.Compact(roots) {
+	list := func(path string, info fs.FileInfo) {
+		fmt.Fprintf(&b, "%v %10d %s %s\n", info.Mode(), info.Size(), info.ModTime().UTC().Format(time.RFC3339), path)
+	}
+	for _, root := range slices.Compact([]string{p.Versions(), p.Programs()}) {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || ctx.Err() != nil {
 				return errors.Join(err, ctx.Err())
 			}
-			info, err := d.Info()
-			if err != nil {
-				return nil // gone meanwhile
+			if info, err := d.Info(); err == nil { // else it is gone meanwhile
+				list(path, info)
 			}
-			to, _ := os.Readlink(path)
-			fmt.Fprintf(&b, "%v %10d %s %s %s\n", info.Mode(), info.Size(), info.ModTime().UTC().Format(time.RFC3339), path, to)
 			return nil
 		})
 		if !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	own := []string{p.Updater(), p.Unit(), p.AgentConfig}
+	links, err := os.ReadDir(p.LinkDir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	for _, link := range links {
+		path := filepath.Join(p.LinkDir, link.Name())
+		if to, err := os.Readlink(path); err == nil && strings.HasPrefix(to, p.Programs()+"/") {
+			own = append(own, path)
+		}
+	}
+	for _, path := range own {
+		info, err := os.Lstat(path)
+		if err == nil {
+			list(path, info)
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"teleport-update/find"
 	"teleport-update/installer/state"
@@ -60,72 +61,139 @@ func programs(t *testing.T, scripts map[string]string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-func TestTheFileForATicketHoldsNoSecret(t *testing.T) {
+// says has a program say a text: systemctl by its command.
+func says(command, text string) {
+	_ = os.WriteFile(filepath.Join(os.Getenv("SAYS"), command), []byte(text+"\n"), 0o600)
+}
+
+// entry is one of the journal, as "journalctl -o json" prints it.
+func entry(fields map[string]string) string {
+	fields["__REALTIME_TIMESTAMP"] = "1772366400000000"
+	text, _ := json.Marshal(fields)
+	return string(text)
+}
+
+// aHostThatSays is a host whose programs print what says has them say.
+func aHostThatSays(t *testing.T) *Installer {
+	t.Helper()
 	i := testInstaller(t)
+	t.Setenv("SAYS", t.TempDir())
+	programs(t, map[string]string{
+		"journalctl": `case "$*" in *_PID=1*) cat "$SAYS/systemd";; *_UID=0*) cat "$SAYS/updater";; *) cat "$SAYS/agent";; esac 2>/dev/null || :`,
+		"findmnt":    `for last; do :; done; echo "$last ext4 rw"`,
+		"systemctl":  `cat "$SAYS/$1" 2>/dev/null || :`,
+	})
 	c := state.EmptyConfig()
-	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0", URLTemplates: []string{"https://ann:marked-1@mirror.example/{{.Version}}.tar.gz?token=marked-2"}}
-	c.Status = state.Status{ActiveEdition: version.OSS, LastUpdate: &state.LastUpdate{Time: noon, Target: "1.1.0", Result: state.FailedEarly, Error: "fetch https://ann:marked-3@mirror.example/a?sig=marked-4: 404"}}
+	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0"}
+	c.Status = state.Status{ActiveEdition: version.OSS}
 	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	must(t, c.Save(i.Machine.Host.Paths.Config()))
-	writeFile(t, i.Machine.Host.Paths.Report(), `{"secret":"marked-5"}`)
-	writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"https://ann:marked-14@proxy.example","Version":"1.2.0","token":"marked-15"}`)
-	programs(t, map[string]string{
-		"journalctl": `echo "args $*"; echo 'asking https://bob:marked-6@proxy.example/ token=marked-7 Authorization: Bearer marked-8'`,
-		"systemctl": `cat <<'E'
-[Service]
-Environment=HTTPS_PROXY=http://eve:marked-9@proxy.example \
-  OTHER=marked-10
- Environment="A=marked-11"
-ExecStart=/usr/local/bin/teleport start --token=marked-12 --token marked-13 --config=/etc/teleport.yaml
-Restart=on-failure
-E`,
-	})
-	parts, _ := bundle(t, i)
-	for name, text := range parts {
-		if strings.Contains(text, "marked") {
-			t.Errorf("%s holds a secret:\n%s", name, text)
-		}
-	}
-	for name, want := range map[string]string{
-		"status.json": `"schema_version": 1`, "verify.txt": "BAD  active version: version 1.0.0", "history.json": `"switches"`, "find.json": `"1.2.0"`, "versions.txt": "teleport-update ",
-		"journal-updater.txt": "-t teleport-update", "journal-systemd.txt": "-u teleport.service", "units.txt": "Restart=on-failure",
-		"unit-states.txt": "", "timers.txt": "[Service]", "mounts.txt": "", "space.txt": " free", "files.txt": "updates.yaml",
+	return i
+}
+
+func (i *Installer) config(t *testing.T, change func(*state.Config)) {
+	t.Helper()
+	c, err := state.LoadConfig(i.Machine.Host.Paths.Config())
+	must(t, err)
+	change(&c)
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
+}
+
+// Other people's words are left out wherever they come from, whatever they look like.
+func TestTheFileForATicketHoldsNoWordOfOthers(t *testing.T) {
+	const word = "hunter2"
+	for name, plant := range map[string]func(t *testing.T, i *Installer){
+		"an error in the updater's journal": func(*testing.T, *Installer) {
+			says("updater", entry(map[string]string{"PRIORITY": "3", "MESSAGE": word})+"\n"+
+				entry(map[string]string{"PRIORITY": "3", "MESSAGE": "ask https://bob:" + word + "@proxy.example/: 404"}))
+		},
+		"an attribute in the updater's journal": func(*testing.T, *Installer) {
+			says("updater", entry(map[string]string{"PRIORITY": "4", "MESSAGE": `a hook failed hook="` + word + ` version=1" error=` + word}))
+		},
+		"a line of another form": func(*testing.T, *Installer) {
+			says("updater", entry(map[string]string{"PRIORITY": "6", "MESSAGE": "token: " + word})+"\n"+word)
+		},
+		"systemd's journal": func(*testing.T, *Installer) {
+			says("systemd", entry(map[string]string{"PRIORITY": "4", "UNIT": "teleport.service", "MESSAGE": "ignoring: " + word, "INVOCATION_ID": word}))
+		},
+		"a property of a unit": func(*testing.T, *Installer) {
+			says("show", "Id=teleport.service\nEnvironment=A="+word+"\nExecStart={ argv[]=/x --token="+word+" }\n"+word)
+		},
+		"the last error": func(t *testing.T, i *Installer) {
+			i.config(t, func(c *state.Config) {
+				c.Status.LastUpdate = &state.LastUpdate{Time: noon, Target: "1.1.0", Result: state.FailedEarly, Error: word}
+			})
+		},
+		"an error in the history": func(t *testing.T, i *Installer) {
+			writeFile(t, i.Machine.Host.Paths.Versions()+"/history.json", `{"switches":[{"time":"2026-03-01T12:00:00Z","cause":"update","by":"`+word+
+				`","error":"`+word+`","to":{"version":"1.1.0","edition":"oss"},"result":"failed"}]}`)
+		},
+		"a template": func(t *testing.T, i *Installer) {
+			i.config(t, func(c *state.Config) { c.Spec.URLTemplates = []string{"https://m.example/" + word + "/{{.Version}}"} })
+		},
+		"the proxy and the group": func(t *testing.T, i *Installer) {
+			i.config(t, func(c *state.Config) { c.Spec.Proxy, c.Spec.Group = "https://ann:"+word+"@proxy.example", word })
+		},
+		"the CA file": func(t *testing.T, i *Installer) {
+			i.config(t, func(c *state.Config) { c.Spec.CAFile = "/etc/" + word })
+		},
+		"a broken configuration": func(t *testing.T, i *Installer) {
+			writeFile(t, i.Machine.Host.Paths.Config(), "version: v1\nkind: updates\nspec: {enabled: "+word+"}\n")
+		},
+		"find's last answer": func(t *testing.T, i *Installer) {
+			writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"proxy":"`+word+`","Version":"1.2.0","token":"`+word+`","asker":{"host":"`+word+`"}}`)
+		},
+		"the updater's token": func(t *testing.T, i *Installer) { writeFile(t, i.Machine.Host.Paths.Report(), `{"secret":"`+word+`"}`) },
+		"the agent's configuration": func(t *testing.T, i *Installer) {
+			writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport: {auth_token: "+word+"}\n")
+		},
+		"a file beside the links": func(t *testing.T, i *Installer) { writeFile(t, filepath.Join(i.Machine.Host.Paths.LinkDir, word), "") },
 	} {
-		if text, ok := parts[name]; !ok || !strings.Contains(text, want) {
-			t.Errorf("%s lacks %q:\n%s", name, want, text)
-		}
+		t.Run(name, func(t *testing.T) {
+			i := aHostThatSays(t)
+			plant(t, i)
+			parts, _ := bundle(t, i)
+			for name, text := range parts {
+				if strings.Contains(text, word) {
+					t.Errorf("%s has it:\n%s", name, text)
+				}
+				if strings.HasSuffix(name, ".json") && !json.Valid([]byte(text)) && !strings.Contains(text, "could not be found out") {
+					t.Errorf("%s is no JSON:\n%s", name, text)
+				}
+			}
+		})
 	}
 }
 
-// Where releases come from, whom the host trusts for that, and what find said last and when: half of all tickets.
-func TestTheFileForATicketSaysWhereReleasesComeFrom(t *testing.T) {
-	i := testInstaller(t)
-	c := state.EmptyConfig()
-	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0", CAFile: "/etc/ssl/mirror.pem",
-		URLTemplates: []string{"https://one.example/teleport-{{.Version}}.tar.gz", "https://ann:marked@two.example/v{{.Version}}/teleport-{{\"marked\"}}.tar.gz"}}
-	writeFile(t, i.Machine.Host.Paths.Config(), "")
-	must(t, c.Save(i.Machine.Host.Paths.Config()))
-	must(t, i.finder().lastAnswer(c.Spec, find.Answer{Version: "1.2.0", Edition: version.OSS}).Save(i.Machine.Host.Paths.LastAnswer()))
-	programs(t, map[string]string{"journalctl": ":", "systemctl": ":", "findmnt": "echo '{}'"})
+// What the updater and systemd know themselves stays.
+func TestTheFileForATicketKeepsWhatHelps(t *testing.T) {
+	i := aHostThatSays(t)
+	i.config(t, func(c *state.Config) {
+		c.Status.LastUpdate = &state.LastUpdate{Time: noon, Target: "1.1.0", Result: state.FailedEarly, Error: "404"}
+	})
+	must(t, i.finder().lastAnswer(state.Spec{}, find.Answer{Version: "1.2.0", Edition: version.OSS}).Save(i.Machine.Host.Paths.LastAnswer()))
+	says("updater", entry(map[string]string{"PRIORITY": "6", "MESSAGE": `version is active version=1.1.0 previous=1.0.0 url="https://x y"`}))
+	says("systemd", entry(map[string]string{"PRIORITY": "4", "UNIT": "teleport.service", "EXIT_CODE": "exited", "EXIT_STATUS": "1", "MESSAGE": "x"}))
+	says("show", "Id=teleport.service\nActiveState=active\nTimeoutStopUSec=5min\n\nId=teleport-update.timer\nLastTriggerUSec=n/a")
 	parts, _ := bundle(t, i)
-	var status struct {
-		Releases struct {
-			Templates []string `json:"templates"`
-			CAFile    string   `json:"ca_file"`
-		} `json:"releases"`
-	}
-	must(t, json.Unmarshal([]byte(parts["status.json"]), &status))
-	if got := strings.Join(status.Releases.Templates, " "); !strings.Contains(got, "https://one.example/teleport-{{.Version}}.tar.gz") ||
-		!strings.Contains(got, "two.example/v{{.Version}}/…") || strings.Contains(got, "marked") {
-		t.Errorf("the templates are %q", got)
-	}
-	if status.Releases.CAFile != "/etc/ssl/mirror.pem" {
-		t.Errorf("the CA file is %q", status.Releases.CAFile)
-	}
-	var last state.LastAnswer
-	must(t, json.Unmarshal([]byte(parts["find.json"]), &last))
-	if last.Version != "1.2.0" || last.Time.IsZero() || last.Proxy == "" {
-		t.Errorf("find's last answer is %s", parts["find.json"])
+	for name, wants := range map[string][]string{
+		"status.json":         {`"schema_version": 1`, `"agent_version_installed": "1.0.0"`, `"last_result": "failed"`, `"last_error": "(left out)"`, `"type": "`},
+		"verify.txt":          {"BAD  active version: (left out)"},
+		"history.json":        {`"switches"`},
+		"find.json":           {`"version": "1.2.0"`, `"edition": "oss"`},
+		"versions.txt":        {"teleport-update ", "Linux", "ID="},
+		"journal-updater.txt": {`2026-03-01T12:00:00Z <6> version is active version=1.1.0 previous=1.0.0 url=(left out)`},
+		"journal-systemd.txt": {"2026-03-01T12:00:00Z PRIORITY=4 UNIT=teleport.service EXIT_CODE=exited EXIT_STATUS=1\n"},
+		"unit-states.txt":     {"Id=teleport.service\nActiveState=active\nTimeoutStopUSec=5min\n\nId=teleport-update.timer\nLastTriggerUSec=n/a\n"},
+		"mounts.txt":          {i.Machine.Host.Paths.DataDir + " ext4 rw"},
+		"space.txt":           {" free"},
+		"files.txt":           {"updates.yaml"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(parts[name], want) {
+				t.Errorf("%s lacks %q:\n%s", name, want, parts[name])
+			}
+		}
 	}
 }
 
@@ -133,15 +201,19 @@ func TestTheFileForATicketIsSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("megabytes take seconds to compress")
 	}
-	// What compresses badly, wherever it comes from.
-	noise := func(bytes int) string {
-		return fmt.Sprintf("head -c %d /dev/urandom | od -An -v -tu1; echo the end", bytes/2)
+	i := aHostThatSays(t)
+	var journal strings.Builder
+	for range 10_000 {
+		journal.WriteString(entry(map[string]string{"PRIORITY": "6", "MESSAGE": strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return ' '
+			}
+			return unicode.ToLower(r)
+		}, "a"+rand.Text()+rand.Text()+rand.Text()+rand.Text()+rand.Text()+rand.Text()+rand.Text())}) + "\n")
 	}
-	programs(t, map[string]string{"journalctl": noise(900_000), "systemctl": noise(250_000), "findmnt": noise(250_000), "uname": noise(250_000)})
-	i := testInstaller(t)
-	writeFile(t, filepath.Join(i.Machine.Host.Paths.Versions(), "x"), "")
+	says("updater", journal.String()+entry(map[string]string{"PRIORITY": "6", "MESSAGE": "the end"}))
 	for n := range 4000 {
-		must(t, os.Symlink(rand.Text()+rand.Text()+rand.Text(), filepath.Join(i.Machine.Host.Paths.Versions(), fmt.Sprint(n))))
+		writeFile(t, filepath.Join(i.Machine.Host.Paths.Versions(), rand.Text()+fmt.Sprint(n)), "")
 	}
 	parts, size := bundle(t, i)
 	if size > 5_000_000 {
@@ -158,17 +230,30 @@ func TestAFileForATicketIsWrittenOnABrokenHost(t *testing.T) {
 	writeFile(t, i.Machine.Host.Paths.Journal(), "no JSON")
 	t.Setenv("PATH", t.TempDir())
 	parts, _ := bundle(t, i)
-	for _, name := range []string{"journal-updater.txt", "units.txt"} {
+	for _, name := range []string{"journal-updater.txt", "unit-states.txt"} {
 		if !strings.Contains(parts[name], name+" could not be found out") {
 			t.Errorf("%s does not say why it is empty:\n%s", name, parts[name])
 		}
 	}
-	for _, name := range []string{"status.json", "verify.txt"} {
-		if !strings.Contains(parts[name], "repair the file") {
-			t.Errorf("%s does not say what is broken:\n%s", name, parts[name])
-		}
+	if !strings.Contains(parts["status.json"], `"type": "records_broken"`) {
+		t.Errorf("status.json does not say what is broken:\n%s", parts["status.json"])
 	}
 	if !strings.Contains(parts["files.txt"], "journal.json") || !strings.Contains(parts["space.txt"], "free") {
 		t.Errorf("what can be found out is not there: %v", parts)
+	}
+}
+
+// The agent's own lines come only if they are asked for, and say that nobody has cleaned them.
+func TestTheAgentsJournalIsAskedFor(t *testing.T) {
+	i := aHostThatSays(t)
+	says("agent", "a line of the agent's")
+	const name = "agent-journal-not-cleaned.txt"
+	without, _ := bundle(t, i)
+	if _, ok := without[name]; ok {
+		t.Error("it is there without being asked for")
+	}
+	with := bundleOf(t, i, SupportOptions{AgentJournal: true})
+	if text := with[name]; !strings.HasPrefix(text, "NOT CLEANED") || !strings.Contains(text, "a line of the agent's") {
+		t.Errorf("%q", text)
 	}
 }

@@ -47,7 +47,6 @@ var looks = []look{
 	}},
 	{"takes the usual configuration for the agent's", nil, "AgentConfig", -1, map[string]string{
 		"installer/host/places.go AgentPlaces":               "asks the unit, which may name no other",
-		"installer/support.go knownSecrets":                  "cleans the words of both",
 		"installer/transaction/agentfiles.go saveAgentFiles": "saves what the package removes",
 	}},
 	{"reads the agent's configuration", []string{"ReadAgentSettings"}, "", -1, map[string]string{

@@ -11,8 +11,8 @@ import (
 )
 
 // errOverwritten says that the file and the -wal beside it do not belong together. SQLite would mix their pages.
-var errOverwritten = errors.New("another file was copied over it while a server had it open, or before the server's log was in it, and the " +
-	"-wal beside it is not the copy's: nothing more is written; stop the servers, remove the -wal and -shm, move the copy " +
+var errOverwritten = errors.New("another file was copied over it while a server had it open, or before the server's log was in it, and " +
+	"the -wal beside it is not the copy's: nothing more is written; stop the servers, remove the -wal and -shm, move the copy " +
 	"to another name, and put it back with \"teleport-find restore FILE\"")
 
 // generations tell a copy of the file from the file itself. The row of head counts them: each change has the next one, and so has each

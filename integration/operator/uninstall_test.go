@@ -69,7 +69,7 @@ func TestTheHistoryAndTheSummaryOfAHost(t *testing.T) {
 	if !strings.Contains(out, `"state": "held"`) || !strings.Contains(out, `"agent_version_running": "1.0.0"`) {
 		t.Errorf("the summary says:\n%s", out)
 	}
-	s.Must("sh", "-c", "cd /root && "+updater+" support --output ticket.tar.gz && tar -tzf ticket.tar.gz | grep -q units.txt")
+	s.Must("sh", "-c", "cd /root && "+updater+" support --output ticket.tar.gz && tar -tzf ticket.tar.gz | grep -q unit-states.txt")
 	if journal := s.Must("tar", "-xzOf", "/root/ticket.tar.gz", "teleport-update-support/journal-updater.txt"); !strings.Contains(journal, "version is active version=1.1.0") {
 		t.Errorf("the journal in the file for a ticket says:\n%s", journal)
 	}
