@@ -95,6 +95,7 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 		opened.Close()
 		return nil, err
 	}
+	resources = stored.Store()
 	var engine *driver.Engine
 	fleet := inventory.StartFleet(inventory.FleetOptions{
 		Store: resources, Clock: now, Elapsed: elapsed, Jitter: base.Jitter, Named: stored.Named, Log: log,
@@ -109,7 +110,7 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 	}
 	a.hooks = newHooks(a)
 	engine = driver.NewEngine(driver.Options{
-		Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored,
+		Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Answers: stored,
 		Notifier:   a.hooks,
 		StoreClock: clockOf(opened), SetRight: fleet.SetRight, Log: log,
 	})

@@ -62,7 +62,7 @@ func (k *kept) must(args ...string) string {
 // eventually waits until hosts are told something.
 func (k *kept) eventually(version string, now bool) {
 	k.t.Helper()
-	for range 100 {
+	for range 600 {
 		if a := k.server.ask(""); a.Version == version && a.AutoUpdate == now {
 			return
 		}

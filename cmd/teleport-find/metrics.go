@@ -22,7 +22,13 @@ import (
 func (a *source) sources(config *tls.Config) metrics.Sources {
 	s := metrics.Sources{Certificate: func() time.Time { return certificateEnd(config) }}
 	if a.stored != nil {
-		s.Snapshot, s.Reports, s.Held = a.stored.Age, a.fleet.Trouble, a.stored.Held
+		s.Snapshot, s.Reports = a.stored.Age, a.fleet.Trouble
+		s.Resting = func() error {
+			if r := a.stored.Resting(); r != nil {
+				return r.Err
+			}
+			return nil
+		}
 		s.Rollout = func() *rollout.Rollout { return a.stored.Resources().Rollout }
 		s.Webhooks = a.failingWebhooks
 		s.Engine = func() metrics.Engine {

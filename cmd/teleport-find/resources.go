@@ -199,29 +199,12 @@ the more restrictive of the two is in force. A --groups file or --agent-version 
 			if err := noWords(c); err != nil {
 				return err
 			}
-			err := edit(c, func() rollout.Resource { return rollout.NewConfig() }, func(r rollout.Resource) error {
+			return edit(c, func() rollout.Resource { return rollout.NewConfig() }, func(r rollout.Resource) error {
 				r.(*rollout.Config).Spec.Agents.Mode = mode
 				return nil
 			})
-			if mode != rollout.Enabled && !c.Bool("dry-run") && refused(err, http.StatusServiceUnavailable) {
-				return brake(c, mode, err)
-			}
-			return err
 		},
 	}
-}
-
-// brake has the server stop updates although it cannot write its store. unwritten is the error of that write.
-func brake(c *cli.Context, mode rollout.Mode, unwritten error) error {
-	err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/brake", adminapi.Brake{Mode: mode, Reason: c.String("reason")},
-		&adminapi.Error{})
-	if refused(err, http.StatusNotFound) {
-		return unwritten // an older server
-	}
-	if err == nil {
-		_, err = fmt.Fprintf(c.App.Writer, "%s changed\n", rollout.KindConfig) // it could be written meanwhile
-	}
-	return err
 }
 
 func applyCommand() *cli.Command {

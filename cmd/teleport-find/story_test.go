@@ -86,7 +86,7 @@ func newStation(t *testing.T, groups map[string]int) *station {
 	check(err)
 	s.fleet, err = inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: kept, Clock: s.clock, Log: log})
 	check(err)
-	s.engine = driver.NewEngine(driver.Options{Store: kept, Clock: s.clock, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log})
+	s.engine = driver.NewEngine(driver.Options{Store: kept, Clock: s.clock, Plans: s.stored.Plans(), Inventory: s.fleet, Answers: s.stored, Log: log})
 	channels, err := channels.NewChannels(channels.ChannelsOptions{Groups: s.stored, Clock: s.clock, Log: log})
 	check(err)
 	s.http = httptest.NewServer(server.New(server.Options{Answers: s.stored, Fleet: s.fleet, Channels: channels, Log: log}))

@@ -288,3 +288,15 @@ func (s *step) retry() {
 		s.g.WindowEnd = windowEnd
 	})
 }
+
+// Words is the order as the history has it: the command without its reason.
+func (o Order) Words() string {
+	words := []string{string(o.Verb)}
+	if o.Force {
+		words = append(words, "--force")
+	}
+	if o.To != "" && o.To != BackToStart {
+		words = append(words, "--to", o.To)
+	}
+	return strings.Join(append(words, o.Groups...), " ")
+}

@@ -102,9 +102,6 @@ func TestEachRoleMayDoWhatItIsFor(t *testing.T) {
 		{"DELETE", "/v1/access/viewer", "", ""},
 		{"POST", "/v1/%61ccess", `{"name":"x","role":"viewer"}`, ""},
 		// These are no dry runs, so they come last.
-		{"POST", "/v1/brake", `{"mode":"enabled"}`, "config-admin admin"},
-		{"POST", "/v1/brake", `{"mode":"suspended"}`, orders},
-		{"POST", "/v1/brake", `{"mode":"disabled"}`, "config-admin admin"},
 	} {
 		for _, role := range adminapi.Roles {
 			status, body := a.do("Bearer "+a.tokens[role], tc.method, tc.path, tc.body)

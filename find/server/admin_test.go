@@ -64,7 +64,7 @@ func TestTheAdminAPI(t *testing.T) {
 		status, body := a.do(method, path, suspended)
 		var said adminapi.Error
 		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone: stop the server, remove the -wal and -shm") ||
-			!strings.HasSuffix(said.Error, "; hosts are told what they were told before") {
+			!strings.HasSuffix(said.Error, "; no host is told to update until the store can be read and written") {
 			t.Errorf("%s without the store: %d %s", method, status, body)
 		}
 	}

@@ -23,7 +23,7 @@ func TestWhatBlocksAServerIsSaid(t *testing.T) {
 			dir := filepath.Dir(w.path)
 			move(t, dir, dir+".away")
 			return func() { move(t, dir+".away", dir) }
-		}, "the store cannot be followed, and hosts are told what they were told 3m0s ago: "},
+		}, "the store cannot be followed for 3m0s, and no host is told to update: "},
 		{"the engine cannot step", func(_ *storeWorld, r *reportWorld, failing *failingStore) func() {
 			r.reads(26 * time.Minute)
 			failing.fail = true // hosts are away, which the engine has to write
@@ -36,7 +36,7 @@ func TestWhatBlocksAServerIsSaid(t *testing.T) {
 		}, "reports of hosts cannot be kept, and no group goes on: no space is left"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w, r, failing, _ := braking(t)
+			w, r, failing, _ := updating(t)
 			ctx, stop := context.WithCancel(t.Context())
 			ticks, ended := make(chan time.Time), make(chan struct{})
 			go func() { defer close(ended); r.fleet.Run(ctx, ticks) }()
@@ -64,6 +64,7 @@ func TestWhatBlocksAServerIsSaid(t *testing.T) {
 				t.Errorf("it says %q, and %q; want %q", said, health(), tc.said)
 			}
 			end()
+			look()
 			if said := look(); said != "" || health() != "ok\n" {
 				t.Errorf("it is over, and it says %q, and %q", said, health())
 			}

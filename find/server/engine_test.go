@@ -64,8 +64,9 @@ func (w *storeWorld) control(c *clock, s store.Store) *control {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	s = stored.Store()
 	fleet := inventory.NewFleet(c.Now().Add(-rollout.PresentFor), options.Base.Jitter)
-	driven := driver.Options{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored, Log: options.Log}
+	driven := driver.Options{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Answers: stored, Log: options.Log}
 	return &control{t: w.t, clock: c, fleet: fleet, stored: stored, engine: driver.NewEngine(driven), driven: driven}
 }
 

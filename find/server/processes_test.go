@@ -108,7 +108,7 @@ func runEngine(path string) error {
 		return err
 	}
 	fleet := inventory.NewFleet(began.Add(-rollout.PresentFor), 0)
-	engine := driver.NewEngine(driver.Options{Store: s, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log})
+	engine := driver.NewEngine(driver.Options{Store: s, Clock: now, Plans: stored.Plans(), Inventory: fleet, Answers: stored, Log: log})
 	hosts := make([]rollout.Heartbeat, 60)
 	for i := range hosts {
 		hosts[i] = rollout.Heartbeat{HostID: hostUUID(i), Group: []string{"a", "b", "c"}[i%3], Version: "17.2.0"}

@@ -34,7 +34,7 @@ type reportWorld struct {
 func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
 	w.t.Helper()
 	r := &reportWorld{control: w.control(c, s), w: w, secrets: make(map[int]string), last: make(map[int]uint32)}
-	f, err := inventory.OpenFleet(w.t.Context(), inventory.FleetOptions{Store: s, Clock: c.Now, Elapsed: w.elapsed, Named: r.stored.Named,
+	f, err := inventory.OpenFleet(w.t.Context(), inventory.FleetOptions{Store: r.stored.Store(), Clock: c.Now, Elapsed: w.elapsed, Named: r.stored.Named,
 		Log: w.options.Log})
 	if err != nil {
 		w.t.Fatal(err)

@@ -209,6 +209,13 @@ func (s *failingStore) Commit(ctx context.Context, c store.Change) ([]store.Revi
 	return s.Store.Commit(ctx, c)
 }
 
+func (s *failingStore) Put(ctx context.Context, key string, value []byte, based store.Revision) (store.Revision, error) {
+	if s.fail {
+		return store.None, fmt.Errorf("no space is left")
+	}
+	return s.Store.Put(ctx, key, value, based)
+}
+
 // A host that reports all the time is not heard more often for it.
 func TestAHostThatReportsAllTheTime(t *testing.T) {
 	w := newStoreWorld(t)

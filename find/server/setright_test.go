@@ -88,7 +88,7 @@ func TestAClockThatWasAheadKeepsNobodyFromBeingSeen(t *testing.T) {
 // The clock of a server is set back by hours, and a host says to it that the version failed, before the server has noticed: to the
 // others the failure is of now, and the group is halted for it.
 func TestAFailureThatAClockSetBackTookHaltsTheGroup(t *testing.T) {
-	w, a, _, _ := braking(t)
+	w, a, _, _ := updating(t)
 	wrong := newClock()
 	b := w.reporting(wrong, w.other)
 	b.secrets, b.last = a.secrets, a.last

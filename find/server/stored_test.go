@@ -98,7 +98,7 @@ func TestWhatOthersWriteIsTakenUp(t *testing.T) {
 	})
 }
 
-func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
+func TestWithoutTheStoreTheLastVersionStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoreWorld(t)
 		w.write(immediate)
@@ -106,6 +106,7 @@ func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
 		s := w.open()
 		go s.Watch(t.Context(), time.Second)
 		want := s.AnswerTo(rollout.Query{})
+		want.AutoUpdate = false
 		pass := func(d time.Duration) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -176,12 +177,13 @@ func TestAnotherStoreInItsPlaceIsReadAnew(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotUnderstoodChangesNothing(t *testing.T) {
+func TestWhileAResourceIsNotUnderstoodNoHostUpdates(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(immediate)
 	w.write(enabled)
 	s := w.open()
 	want := s.AnswerTo(rollout.Query{})
+	want.AutoUpdate = false
 	w.put(rollout.KindConfig, `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{"agents":{"mode":"slowly"}}}`)
 	for range 2 {
 		if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), `autoupdate_config, revision 3, is not one that this version understands: spec.agents.mode: "slowly"`) {

@@ -212,14 +212,6 @@ func (a *acts) written(s *actor, c store.Change, revision store.Revision, of int
 	if age := a.right.Now().Sub(s.from.now); s.from.order == nil && before[rollout.KindRollout].Revision != store.None && age > 30*time.Second {
 		a.t.Errorf("the rollout of revision %d follows from counts of %s ago", revision, age)
 	}
-	if was := before[rollout.KindRollout]; was.Value != nil { // what could not be written before is in force
-		held := s.stored.WithHalts(parseAll(a.t, string(was.Value))[0].(*rollout.Rollout))
-		value, err := rollout.JSON(held)
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		before[rollout.KindRollout] = store.Item{Key: was.Key, Value: value, Revision: was.Revision}
-	}
 	d := &duel{t: a.t, w: a.w}
 	if problem := d.follows(before, item, written{change: c, from: s.from}); problem != "" {
 		a.t.Errorf("the rollout of revision %d: %s", revision, problem)

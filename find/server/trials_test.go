@@ -23,7 +23,7 @@ func TestOneFailureCountsInOneTrial(t *testing.T) {
 		"the other server is cut off":                             {cutOff: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, a, _, fail := braking(t)
+			w, a, _, fail := updating(t)
 			clock := newClock()
 			clock.pass(a.clock.Now().Sub(clock.Now()))
 			others := &failingStore{Store: w.other}

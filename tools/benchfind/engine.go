@@ -91,7 +91,7 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 		s.fleet.Take(report, now.Add(-2*time.Minute))
 	}
 	s.engine = driver.NewEngine(driver.Options{
-		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log,
+		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: s.fleet, Answers: s.stored, Log: log,
 	})
 	_, err = s.engine.Tick(ctx) // the rollout begins
 	return s, err

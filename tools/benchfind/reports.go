@@ -128,7 +128,7 @@ func newUnderWay(ctx context.Context, hosts string) (u *underWay, err error) {
 		return nil, err
 	}
 	engine := driver.NewEngine(driver.Options{
-		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: fleet, Written: s.stored.Refresh, Log: log,
+		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: fleet, Answers: s.stored, Log: log,
 	})
 	for range 2 { // the plans are captured, and the first hosts are told to update
 		if _, err := engine.Tick(ctx); err != nil {

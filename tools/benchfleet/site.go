@@ -54,7 +54,7 @@ func newSite(ctx context.Context, s store.Store, c *clock) (*site, error) {
 		return nil, err
 	}
 	engine := driver.NewEngine(driver.Options{
-		Store: s, Clock: c.now, Plans: stored.Plans(), Inventory: hosts, Written: stored.Refresh, Brake: stored, Log: log,
+		Store: s, Clock: c.now, Plans: stored.Plans(), Inventory: hosts, Answers: stored, Log: log,
 	})
 	return &site{s, stored, hosts, engine}, nil
 }

@@ -84,7 +84,7 @@ func fail(w http.ResponseWriter, kind string, err error) {
 		status = http.StatusUnprocessableEntity
 	}
 	if status == http.StatusServiceUnavailable {
-		text += "; hosts are told what they were told before"
+		text += "; no host is told to update until the store can be read and written"
 	}
 	parts.Reply(w, status, adminapi.Error{Error: text})
 }

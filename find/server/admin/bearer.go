@@ -82,8 +82,6 @@ func neededFor(r *http.Request) adminapi.Right {
 		return adminapi.GiveAccess
 	case r.Method == http.MethodGet:
 		return adminapi.Look
-	case kind == "brake":
-		return adminapi.Suspend
 	case kind == "orders":
 		return adminapi.Command
 	case kind == "resources" && r.Method == http.MethodPut:
@@ -104,7 +102,7 @@ func (a *api) resourceRights(ctx context.Context, list []rollout.Resource) (need
 		case *rollout.Version:
 			right = adminapi.WriteVersion
 		case *rollout.Config:
-			if a.isBrake(ctx, one) {
+			if a.isSuspend(ctx, one) {
 				right = adminapi.Suspend
 			}
 		}
@@ -115,10 +113,10 @@ func (a *api) resourceRights(ctx context.Context, list []rollout.Resource) (need
 	return needed
 }
 
-// isBrake reports whether a configuration differs from the store's only by the mode
+// isSuspend reports whether a configuration differs from the store's only by the mode
 // suspended, and the store's mode is not disabled. It must name the revision of the
 // store's configuration, so that it cannot replace a later one.
-func (a *api) isBrake(ctx context.Context, wanted *rollout.Config) bool {
+func (a *api) isSuspend(ctx context.Context, wanted *rollout.Config) bool {
 	r, err := a.Stored.Get(ctx, rollout.KindConfig, rollout.NameConfig)
 	there, is := r.(*rollout.Config)
 	if err != nil || !is || wanted.Metadata.Revision == 0 {
@@ -127,7 +125,7 @@ func (a *api) isBrake(ctx context.Context, wanted *rollout.Config) bool {
 	if there.Spec.Agents.Mode == rollout.Disabled || wanted.Spec.Agents.Mode != rollout.Suspended {
 		return false
 	}
-	braked := *there
-	braked.Spec.Agents.Mode = rollout.Suspended
-	return reflect.DeepEqual(&braked, wanted)
+	suspended := *there
+	suspended.Spec.Agents.Mode = rollout.Suspended
+	return reflect.DeepEqual(&suspended, wanted)
 }

@@ -2,12 +2,7 @@ package admin
 
 import (
 	"fmt"
-	"net/http"
 	"time"
-
-	"teleport-update/find/rollout"
-	"teleport-update/find/server/adminapi"
-	"teleport-update/find/server/parts"
 )
 
 // Blocked lists what keeps this server from moving the rollout, the gravest first. Until that is over, no report of a host
@@ -16,11 +11,12 @@ func (o *Options) Blocked() (blocked []string) {
 	if o.Stored == nil {
 		return nil
 	}
-	blocked = o.Stored.Held()
 	age, away := o.Stored.Age()
 	if away != nil {
-		blocked = append(blocked, fmt.Sprintf("the store cannot be followed, and hosts are told what they were told %s ago: %v",
+		blocked = append(blocked, fmt.Sprintf("the store cannot be followed for %s, and no host is told to update: %v",
 			age.Round(time.Second), away))
+	} else if r := o.Stored.Resting(); r != nil {
+		blocked = append(blocked, fmt.Sprintf("no host is told to update until the store can be written and read: %v", r.Err))
 	}
 	if o.Engine != nil {
 		// If the store is away, one line says so.
@@ -41,29 +37,4 @@ func since(last, now time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf(" since %s ago", now.Sub(last).Round(time.Second))
-}
-
-// brake stops updates, on this server at least.
-func (a *api) brake(w http.ResponseWriter, r *http.Request) {
-	if !a.steered(w) {
-		return
-	}
-	var b adminapi.Brake
-	if !decode(w, r, &b) {
-		return
-	}
-	if b.Mode != rollout.Suspended && !needs(w, r, adminapi.WriteConfig) {
-		return
-	}
-	audit := a.audit(r)
-	audit.Why = b.Reason
-	if err := a.Stored.HoldMode(r.Context(), b.Mode, audit); err != nil {
-		status := http.StatusServiceUnavailable
-		if b.Mode != rollout.Suspended && b.Mode != rollout.Disabled {
-			status = http.StatusBadRequest
-		}
-		parts.Reply(w, status, adminapi.Error{Error: err.Error()})
-		return
-	}
-	parts.Reply(w, http.StatusOK, adminapi.Error{})
 }

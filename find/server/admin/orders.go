@@ -41,7 +41,7 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 			a.Log.Debug("no tick after an order", "error", err)
 		}
 	}
-	scene, err := a.scene(r.Context())
+	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
 		fail(w, "", err)
 		return

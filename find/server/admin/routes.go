@@ -28,7 +28,6 @@ import (
 //	GET /v1/status               an adminapi.Status
 //	GET /v1/overview             an adminapi.Overview; with counts=last by the engine's last counts, which takes no
 //	                             longer for a million hosts than for ten
-//	POST /v1/brake               stops updates by an adminapi.Brake, at least on this server; 503 if it was not written
 //	POST /v1/orders              carries out an adminapi.Order; an adminapi.OrderResult
 //	GET /v1/channels             an adminapi.Channels
 //	GET /v1/why                  an adminapi.Why; parameters host, group, update_id
@@ -66,7 +65,6 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("POST /v1/notify/{name}/test", a.testHook)
 	mux.HandleFunc("GET /v1/status", a.status)
 	mux.HandleFunc("GET /v1/overview", a.overview)
-	mux.HandleFunc("POST /v1/brake", a.brake)
 	mux.HandleFunc("POST /v1/orders", a.order)
 	mux.HandleFunc("GET /v1/why", a.why)
 	mux.HandleFunc("GET /v1/channels", a.channels)

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 
 	"teleport-update/find/rollout"
@@ -56,18 +55,11 @@ func (a *api) overview(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
 		return
 	}
-	scene, err := a.scene(r.Context())
+	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
 		scene = a.Engine.LastScene(a.Stored.Resources()) // it says that it is blocked
 	}
 	parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
-}
-
-// scene is the present scene, with the mode of the answers.
-func (a *api) scene(ctx context.Context) (rollout.Scene, error) {
-	scene, err := a.Engine.Scene(ctx)
-	scene.Config = a.Stored.WithMode(scene.Config)
-	return scene, err
 }
 
 func (a *api) why(w http.ResponseWriter, r *http.Request) {

@@ -8,8 +8,8 @@ import (
 // Right is one thing that an access token may allow.
 type Right string
 
-// The rights. Suspend is the brake alone: it allows to set a configuration's mode to
-// suspended, unless it is disabled, and no other change.
+// The rights. Suspend allows to set a configuration's mode to suspended, unless it is
+// disabled, and no other change.
 const (
 	Look         Right = "look"
 	Command      Right = "give orders to groups"

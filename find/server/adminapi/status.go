@@ -42,9 +42,3 @@ type Why struct {
 	JitterSeconds int `json:"jitter_seconds"`
 	rollout.Explanation
 }
-
-// Brake is a mode that stops updates. The server applies it even if the store cannot be written.
-type Brake struct {
-	Mode   rollout.Mode `json:"mode" yaml:"mode"` // suspended or disabled
-	Reason string       `json:"reason,omitempty" yaml:"reason"`
-}

@@ -96,12 +96,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	for _, item := range items {
 		there[item.Key] = item
 	}
-	held := s.heldNow()
-	left, err := held.left(list, there)
-	if err != nil {
-		return Applied{}, err
-	}
-	next, err := s.next(ctx, list, there, left)
+	next, err := s.next(ctx, list, there)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -139,9 +134,6 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	audit := store.Audit{Time: now, Who: cmp.Or(opts.Who, "unknown"), What: "apply", Why: opts.Why}
 	if err := changes.commit(ctx, s.opts.Store, of, audit); err != nil {
 		return Applied{}, err
-	}
-	if left == nil {
-		s.letModeGo(held)
 	}
 	// It is written. If this read fails, Watch tries again.
 	s.Refresh(ctx)
@@ -182,9 +174,8 @@ func (c *changeSet) commit(ctx context.Context, to store.Store, of store.Identit
 	return nil
 }
 
-// next is the state with the listed resources in the place of old ones, and with a mode that is
-// held.
-func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[string]store.Item, held *heldMode) (*snapshot, error) {
+// next is the state with the listed resources in the place of old ones.
+func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[string]store.Item) (*snapshot, error) {
 	var next snapshot
 	replaced := map[string]bool{}
 	for _, r := range list {
@@ -200,7 +191,6 @@ func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[st
 			next.put(other)
 		}
 	}
-	next.Config = held.over(next.Config)
 	if err := s.decide(ctx, &next); err != nil {
 		return nil, parts.Refuse(err)
 	}

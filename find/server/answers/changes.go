@@ -2,7 +2,6 @@ package answers
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"teleport-update/find/rollout"
@@ -56,15 +55,6 @@ func changed(before, after rollout.Resource) string {
 		value("mode", old.Spec.Agents.Mode, after.Spec.Agents.Mode)
 	}
 	return strings.Join(words, ", ")
-}
-
-// saysMode reports whether a record of the history is an apply that changed the mode, in the words of
-// changed.
-func saysMode(what string) bool {
-	words, is := strings.CutPrefix(what, applied)
-	return is && slices.ContainsFunc(strings.FieldsFunc(words, func(r rune) bool { return r == ',' || r == ';' }), func(word string) bool {
-		return strings.HasPrefix(strings.TrimSpace(word), "mode ")
-	})
 }
 
 func joined(kinds []rollout.NoticeKind) string {

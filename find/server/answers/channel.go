@@ -7,16 +7,13 @@ import (
 // Channel implements GroupSource.
 func (s *Stored) Channel(group string) (string, bool) {
 	n := s.current.Load()
-	if n.find == nil {
-		if n.base.AutoUpdate {
-			return n.base.Version, false
-		}
+	if !s.mayUpdate() || n.find == nil && !n.base.AutoUpdate {
 		return "", false
+	}
+	if n.find == nil {
+		return n.base.Version, false
 	}
 	v, critical := n.find.Channel(group, s.opts.Clock())
-	if !s.opts.Base.AutoUpdate {
-		return "", false
-	}
 	return string(v), critical
 }
 

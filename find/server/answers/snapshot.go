@@ -29,16 +29,16 @@ type snapshot struct {
 	plans   map[string]*rollout.Index // of groups
 	broken  map[string]error          // groups whose plan cannot be read
 	named   map[string]bool           // groups and versions of these resources
-	braked  int                       // see brake.changes
 }
 
 // answer returns the answer to a host at a moment.
 func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.Answer {
+	a := n.base
 	if n.find == nil {
-		return n.base
+		a.AutoUpdate = a.AutoUpdate && mayUpdate
+		return a
 	}
 	answer := n.find.Find(q, now)
-	a := n.base
 	a.Version = string(answer.Version)
 	a.Edition = n.editions[answer.Version]
 	a.AutoUpdate = answer.AutoUpdate && mayUpdate
@@ -58,15 +58,23 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 		if err != nil {
 			return nil, err
 		}
+		if before != nil && at.mayLack(s.last) {
+			s.rest(errOtherStore)
+		}
 		// The revision does not decide: a copy that was put back may have the same one.
-		if before != nil && !again && before.braked == s.braked() && reflect.DeepEqual(items, before.items) {
+		if before != nil && !again && reflect.DeepEqual(items, before.items) {
 			s.last = at
 			return before, nil
 		}
-		next, err := s.take(ctx, before, items, at)
+		parsed, err := ParseResources(items)
 		if err != nil {
 			return nil, err
 		}
+		next := &snapshot{Resources: parsed}
+		if err := s.decide(ctx, next); err != nil {
+			return nil, err
+		}
+		s.last = at
 		// A plan is read after the rollout that names it. The store may have another
 		// rollout by then.
 		if len(next.broken) == 0 || attempt == 3 {
@@ -76,33 +84,6 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 			return next, err
 		}
 	}
-}
-
-// take makes a snapshot from items, the brake, and changes that the store has lost.
-func (s *Stored) take(ctx context.Context, before *snapshot, items []store.Item, at moment) (*snapshot, error) {
-	parsed, err := ParseResources(items)
-	if err != nil {
-		return nil, err
-	}
-	if before != nil {
-		s.keepLeft(before.Rollout, parsed.Rollout)
-	}
-	if before != nil && at.mayLack(s.last) {
-		if err := s.keepStopped(ctx, before.Resources, parsed, at); err != nil {
-			return nil, err
-		}
-	}
-	s.settleHalts(parsed.Rollout)
-	if err := s.holdLost(ctx, parsed.Rollout); err != nil {
-		return nil, err
-	}
-	next := &snapshot{Resources: parsed}
-	next.braked = s.brake.put(&next.Resources)
-	if err := s.decide(ctx, next); err != nil {
-		return nil, err
-	}
-	s.last = at
-	return next, nil
 }
 
 // moment identifies a store and its revision at a read.
@@ -115,14 +96,7 @@ type moment struct {
 // revision has fallen, or the epoch differs. If two standbys were promoted one after the other, the second may have the
 // identity of the first.
 func (m moment) mayLack(before moment) bool {
-	return m.of != before.of || m.at < before.at || epochOf(m.at) != epochOf(before.at)
-}
-
-// lastRead is the revision of the store that was read last.
-func (s *Stored) lastRead() store.Revision {
-	s.refreshing.Lock()
-	defer s.refreshing.Unlock()
-	return s.last.at
+	return m.of != before.of || m.at < before.at || m.at/store.EpochStep != before.at/store.EpochStep
 }
 
 // read returns the resources of the store at one moment.
@@ -167,20 +141,8 @@ func (n *snapshot) names() map[string]bool {
 }
 
 // decide derives the answers from these resources.
-func (s *Stored) decide(ctx context.Context, n *snapshot) error {
-	if n.Version == nil {
-		return s.decideBy(n, nil, nil)
-	}
-	plans, broken, err := s.plans.Load(ctx, n.Rollout)
-	if err != nil {
-		return err
-	}
-	return s.decideBy(n, plans, broken)
-}
-
-// decideBy is decide with the plans of groups, and with why others cannot be read.
-func (s *Stored) decideBy(n *snapshot, plans map[string]*rollout.Index, broken map[string]error) (err error) {
-	n.base, n.plans, n.broken = s.opts.Base, plans, broken
+func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
+	n.base = s.opts.Base
 	n.named = n.names()
 	if n.Config != nil {
 		n.base.ToolsAutoUpdate = n.Config.Spec.Tools.Mode == rollout.ToolsEnabled
@@ -191,8 +153,11 @@ func (s *Stored) decideBy(n *snapshot, plans map[string]*rollout.Index, broken m
 		n.base, err = served(n.base)
 		return err
 	}
+	if n.plans, n.broken, err = s.plans.Load(ctx, n.Rollout); err != nil {
+		return err
+	}
 	n.base.ToolsVersion = string(n.Version.Spec.Tools.TargetVersion)
-	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, plans)
+	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, n.plans)
 	n.editions = make(map[rollout.Semver]version.Edition)
 	spec := n.find.Rollout().Spec
 	for _, v := range []rollout.Semver{spec.TargetVersion, spec.StartVersion} {

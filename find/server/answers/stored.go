@@ -1,6 +1,6 @@
 // Package answers decides on the answers to hosts, from a file with groups or from the resources of a store. It
 // reads, checks and writes these resources for people. Answers come from memory; while the store cannot be
-// read, they stay as they were.
+// written or read, their version stays, and they let no host update.
 package answers
 
 import (
@@ -40,20 +40,18 @@ type StoredOptions struct {
 
 // Stored is an Answerer that follows the resources of a store.
 //
-// Answers come from a snapshot in memory. While the store cannot be read, or holds
-// items that cannot be understood, the last snapshot stays: without the store nobody
-// can change an answer, but nothing else is lost.
+// Answers come from a snapshot in memory. While the store cannot be written or read, or
+// holds items that cannot be understood, the last snapshot stays, and no host is told to
+// update: see Rest.
 type Stored struct {
 	opts    StoredOptions
 	plans   *Plans
-	brake   brake
 	current atomic.Pointer[snapshot]
+	resting atomic.Pointer[Rest] // nil: hosts are let on
 
 	refreshing sync.Mutex
-	left       []*rollout.Rollout // rollouts with halts that others have followed, the newest first; under refreshing
-	lost       []lostRollout      // rollouts with halts that the store has lost; under refreshing
-	last       moment             // of current, or later without a change since; under refreshing
-	confirmed  atomic.Int64       // when the store last confirmed current, in nanoseconds
+	last       moment       // of current, or later without a change since; under refreshing
+	confirmed  atomic.Int64 // when the store last confirmed current, in nanoseconds
 	failing    atomic.Pointer[error]
 }
 
@@ -79,7 +77,7 @@ func (s *Stored) AnswerTo(q rollout.Query) find.Answer { return s.AnswerAt(q, s.
 
 // AnswerAt implements QueryAnswerer.
 func (s *Stored) AnswerAt(q rollout.Query, now time.Time) find.Answer {
-	return s.current.Load().answer(q, now, s.opts.Base.AutoUpdate)
+	return s.current.Load().answer(q, now, s.mayUpdate())
 }
 
 // Now implements QueryAnswerer.
@@ -106,7 +104,6 @@ func (s *Stored) Watch(ctx context.Context, every time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		s.writeMode(ctx)
 		s.Refresh(ctx) // which has logged any trouble
 	}
 }
@@ -133,8 +130,9 @@ func (s *Stored) refresh(ctx context.Context, again bool) error {
 	if err != nil {
 		if before != nil && ctx.Err() == nil {
 			s.failing.Store(&err)
+			s.rest(err)
 			if age, _ := s.Age(); !failing {
-				s.opts.Log.Error("the store cannot be followed, and hosts get the answers of before",
+				s.opts.Log.Error("the store cannot be followed, and hosts get the versions of before",
 					"error", err, "age", age.Round(time.Second), "answers", before.lines())
 			}
 		}
@@ -150,7 +148,6 @@ func (s *Stored) refresh(ctx context.Context, again bool) error {
 		return nil
 	}
 	s.current.Store(next)
-	s.setUnmade(nil)
 	s.report(before, next)
 	return nil
 }

@@ -15,10 +15,15 @@ func ForAdmin(a find.Answer) adminapi.Answer {
 }
 
 // Why explains the answer to a host.
-func (s *Stored) Why(q rollout.Query) adminapi.Why {
+func (s *Stored) Why(q rollout.Query) (why adminapi.Why) {
 	n, now := s.current.Load(), s.opts.Clock()
-	a := n.answer(q, now, s.opts.Base.AutoUpdate)
-	why := adminapi.Why{Answer: ForAdmin(a), JitterSeconds: int(a.Jitter / time.Second)}
+	a := n.answer(q, now, s.mayUpdate())
+	why = adminapi.Why{Answer: ForAdmin(a), JitterSeconds: int(a.Jitter / time.Second)}
+	defer func() {
+		if r := s.Resting(); r != nil {
+			why.Reasons = append(why.Reasons, fmt.Sprintf("No host is told to update until the store can be written and read: %v.", r.Err))
+		}
+	}()
 	if n.find == nil {
 		why.Reasons = []string{"No version is set: hosts are told the newest release that there was when the server started, if there was one."}
 		if mode := rollout.EffectiveMode(n.Config, nil); mode != rollout.Enabled {

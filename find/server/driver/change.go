@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,26 +17,10 @@ type seen struct {
 	config   *rollout.Config
 	version  *rollout.Version
 	rollout  *rollout.Rollout
-	stored   *rollout.Rollout // the same without held halts
 	counts   rollout.Counts
 	revision map[string]store.Revision
 	of       store.Identity // of the revisions
 	now      time.Time
-}
-
-// held returns the halts that this server held because it could not write them.
-func (s *seen) held() (steps []rollout.Step) {
-	if s.rollout == s.stored {
-		return nil
-	}
-	for i := range s.rollout.Status.Groups {
-		g := &s.rollout.Status.Groups[i]
-		if g.Halted != nil && s.stored.Status.Groups[i].Halted == nil {
-			steps = append(steps, rollout.Step{Group: g.Name, From: g.State, To: g.State, Halted: true, Reason: g.Halted.Reason,
-				Message: g.Halted.Message})
-		}
-	}
-	return steps
 }
 
 // look calls f with the present state. The functions of the counts are valid until f returns.
@@ -51,12 +34,9 @@ func (e *Engine) look(ctx context.Context, f func(seen)) error {
 		return err
 	}
 	s := seen{of: of, config: n.Config, version: n.Version, rollout: n.Rollout, revision: n.Revisions, now: e.opts.Clock()}
-	if s.stored = s.rollout; s.rollout == nil {
+	if s.rollout == nil {
 		f(s)
 		return nil
-	}
-	if e.opts.Brake != nil {
-		s.rollout = e.opts.Brake.WithHalts(s.rollout)
 	}
 	plans, _, err := e.opts.Plans.Load(ctx, s.rollout)
 	if err != nil {
@@ -99,7 +79,7 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		if err == nil {
 			err = refused
 		}
-		if err != nil || result.Rollout == s.stored {
+		if err != nil || result.Rollout == s.rollout {
 			return false, err
 		}
 		audit := store.Audit{Time: s.now, Who: who, What: what, Why: why}
@@ -122,14 +102,8 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		e.mu.Lock()
 		e.status.LastWrite = s.now
 		e.mu.Unlock()
-		if e.opts.Brake != nil {
-			e.opts.Brake.LetHaltsGo(s.rollout)
-			if slices.ContainsFunc(result.Steps, isHalt) {
-				e.opts.Brake.KeepHalts(result.Rollout)
-			}
-		}
 		// It is written. If this read fails, the store's watcher tries again.
-		_ = e.opts.Written(ctx)
+		_ = e.opts.Answers.Refresh(ctx)
 		return true, nil
 	}
 }

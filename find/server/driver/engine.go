@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +24,7 @@ const (
 	// tickAttempts is how often a tick tries again when another server was faster.
 	tickAttempts = 3
 	// EngineName names the engine in the history.
-	EngineName = answers.EngineName
+	EngineName = "engine"
 )
 
 // Options are the parts of an Engine.
@@ -35,32 +34,24 @@ type Options struct {
 	// Plans gives access to the plans in the store.
 	Plans     *answers.Plans
 	Inventory Inventory
-	// Written is called after each change, so that answers follow it; may be nil.
-	Written func(ctx context.Context) error
+	// Answers follow the store.
+	Answers Answers
 	// Notifier gets the events of each change that this server writes; may be nil.
 	Notifier Notifier
 	// StoreClock is the store's clock if the store is on another machine; else nil.
 	StoreClock func(ctx context.Context) (time.Time, error)
 	// SetRight is called when clocks that were too far apart agree again; may be nil.
 	SetRight func()
-	// Brake holds halts that cannot be written; nil: they are lost.
-	Brake Brake
-	Log   *slog.Logger
+	Log      *slog.Logger
 }
 
-// Brake holds halts in the memory of this server until they are written.
-type Brake interface {
-	// Resources returns the resources behind the answers.
-	Resources() answers.Resources
-	// HoldHalts puts the halts of a rollout into the answers. They could not be written.
-	HoldHalts(r *rollout.Rollout)
-	// KeepHalts keeps the halts of a rollout that was just written in the answers until the store was read
-	// again.
-	KeepHalts(r *rollout.Rollout)
-	// WithHalts returns a rollout with its held halts, or the rollout itself if there are none.
-	WithHalts(r *rollout.Rollout) *rollout.Rollout
-	// LetHaltsGo is called when a rollout was written that was computed from seen, a rollout with held halts.
-	LetHaltsGo(seen *rollout.Rollout)
+// Answers are made from the store. They let no host update from trouble with the store on until they are resumed.
+type Answers interface {
+	Refresh(ctx context.Context) error
+	// Resting returns why no host is let on, or nil.
+	Resting() *answers.Rest
+	// Resume lets hosts on again, unless there was other trouble since r.
+	Resume(r *answers.Rest)
 }
 
 // Inventory counts hosts for the engine.
@@ -87,6 +78,8 @@ type Engine struct {
 	purged time.Time
 	skewed bool           // the clocks were too far apart at the last look
 	skew   *time.Duration // how far the store's clock is ahead; nil: it was not looked at
+	rested *answers.Rest  // of the last tick, if it had no error
+	tried  bool           // a tick has tried to write
 }
 
 // EngineStatus is the state of the engine.
@@ -114,9 +107,6 @@ type Notifier interface {
 
 // NewEngine returns an engine that does nothing until it is run or ticked.
 func NewEngine(opts Options) *Engine {
-	if opts.Written == nil {
-		opts.Written = func(context.Context) error { return nil }
-	}
 	return &Engine{opts: opts, wake: make(chan struct{}, 1)}
 }
 
@@ -163,55 +153,67 @@ func (e *Engine) Run(ctx context.Context, ticks <-chan time.Time) {
 
 // Tick looks once, and reports whether it wrote. It writes nothing if nothing changes.
 func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
-	now := e.opts.Clock()
+	now, resting := e.opts.Clock(), e.opts.Answers.Resting()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.status.Err = err
 		if err == nil {
 			e.status.LastTick = now
+		} else {
+			e.rested = nil
 		}
 	}()
-	err = e.checkClock(ctx)
-	if _, skewed := errors.AsType[*SkewError](err); skewed {
-		return false, err // with such a clock no result is right, not even a halt
-	}
-	if err == nil {
+	if err = e.checkClock(ctx); err == nil { // with a wrong clock no result is right, not even a halt
 		changed, err = e.apply(ctx, EngineName, "", func(s seen) (rollout.Result, string, error) {
 			result := rollout.Next(s.config, s.version, s.rollout, s.counts, s.now)
-			result.Steps = append(s.held(), result.Steps...)
 			return result, describe(result.Steps), nil
 		})
 	}
-	switch _, conflict := errors.AsType[*store.ConflictError](err); {
-	case err == nil:
+	if err == nil {
 		err = e.purge(ctx, now)
-	case !conflict && ctx.Err() == nil:
-		e.brake(ctx)
+	}
+	if err == nil {
+		err = e.resume(ctx, resting)
 	}
 	parts.SpareMemory()
 	return changed, err
 }
 
-// brake puts halts that follow from hosts' reports into the answers, by the resources that were read last, while the store
-// cannot be written or read: a full disk must not keep a bad version going.
-func (e *Engine) brake(ctx context.Context) {
-	if e.opts.Brake == nil {
-		return
+// resume lets hosts on again at the second tick in a row that has decided, and written, whatever there was. The other servers have
+// ticked as well by then: what hosts have reported to them while the store was away is decided, too. The first tick tries to
+// write as well: a server may start on a store that cannot be written.
+func (e *Engine) resume(ctx context.Context, resting *answers.Rest) error {
+	e.mu.Lock()
+	before, tried := e.rested, e.tried
+	e.rested, e.tried = resting, true
+	e.mu.Unlock()
+	if resting == nil && tried {
+		return nil
 	}
-	last := e.opts.Brake.Resources()
-	if last.Rollout == nil {
-		return
+	if err := e.tryWrite(ctx); err != nil || resting == nil {
+		return err
 	}
-	// Without its plan nobody knows which hosts of a group count. The other groups are halted all the same.
-	plans, _, _ := e.opts.Plans.Load(ctx, last.Rollout)
-	var result rollout.Result
-	e.opts.Inventory.Counting(last.Rollout, plans, e.opts.Clock(), func(n rollout.Counts) {
-		result = rollout.Next(last.Config, last.Version, last.Rollout, n, e.opts.Clock())
-	})
-	if slices.ContainsFunc(result.Steps, isHalt) {
-		e.opts.Brake.HoldHalts(result.Rollout)
+	if err := e.opts.Answers.Refresh(ctx); err != nil {
+		return err
 	}
+	if before == resting {
+		e.opts.Answers.Resume(resting)
+	}
+	return nil
 }
 
-func isHalt(s rollout.Step) bool { return s.Halted }
+// triedKey is the key of an item that is written only to see whether the store can be written.
+const triedKey = "engine/tried"
+
+func (e *Engine) tryWrite(ctx context.Context) error {
+	item, err := e.opts.Store.Get(ctx, triedKey)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	_, err = e.opts.Store.Put(ctx, triedKey, []byte(`"this item is written to try the store"`), item.Revision)
+	if _, is := errors.AsType[*store.ConflictError](err); is {
+		return nil // another server has written it
+	}
+	return err
+}

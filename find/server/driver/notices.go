@@ -10,10 +10,9 @@ import (
 )
 
 // eventsOf returns the events of a change of the rollout, and the writes that keep them. Both are one commit with the
-// change: an event is there if and only if its change is written. Events follow from the stored rollout: a held halt
-// becomes an event when it is written.
+// change: an event is there if and only if its change is written.
 func eventsOf(s seen, next *rollout.Rollout, audit store.Audit) (events []rollout.Notice, writes []store.Write, err error) {
-	for _, n := range rollout.Notices(s.stored, next) {
+	for _, n := range rollout.Notices(s.rollout, next) {
 		n.ID, n.Time, n.By, n.Why = rand.Text(), s.now.UTC(), cmp.Or(audit.Who, EngineName), audit.Why
 		value, err := json.Marshal(n)
 		if err != nil {

@@ -15,7 +15,7 @@ func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollo
 		result, err := o.Apply(s.config, s.version, s.rollout, s.counts, s.now)
 		last = result
 		if dryRun {
-			result.Rollout, result.Plans = s.stored, nil
+			result.Rollout, result.Plans = s.rollout, nil
 		}
 		return result, o.Words(), err
 	})

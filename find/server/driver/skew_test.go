@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"teleport-update/find/server/answers"
 )
 
 func TestClocksThatAreApartStepNothing(t *testing.T) {
@@ -22,6 +24,7 @@ func TestClocksThatAreApartStepNothing(t *testing.T) {
 	} {
 		at := now
 		e := NewEngine(Options{
+			Answers:    new(answers.Stored),
 			Clock:      func() time.Time { return at },
 			StoreClock: func(context.Context) (time.Time, error) { at = at.Add(c.way); return now.Add(c.store), nil },
 		})

@@ -13,7 +13,7 @@ const (
 	// seconds, and an operation on the store ends after five.
 	maxQuiet = time.Minute
 	// maxAge is how old the answers may be: a short outage of the store is nobody's
-	// concern, since hosts get answers from memory.
+	// concern.
 	maxAge = time.Minute
 )
 
@@ -84,12 +84,8 @@ func (m *Metrics) ready() (parts []part) {
 	if m.sources.Reports != nil {
 		parts = append(parts, part{name: "inventory", err: m.sources.Reports()})
 	}
-	if m.sources.Held != nil {
-		p := part{name: "brake"}
-		if held := m.sources.Held(); len(held) > 0 {
-			p.err = errors.New(strings.Join(held, "; "))
-		}
-		parts = append(parts, p)
+	if m.sources.Resting != nil {
+		parts = append(parts, part{name: "answers", err: m.sources.Resting()})
 	}
 	return append(parts, m.live()...)
 }

@@ -39,8 +39,8 @@ type Sources struct {
 	Engine  func() Engine
 	// Reports returns why reports of hosts cannot be kept; nil if they can.
 	Reports func() error
-	// Held lists what is in force on this server only, because it could not be written.
-	Held func() []string
+	// Resting returns why no host is told to update while the store is in trouble; nil if hosts are.
+	Resting func() error
 	// Webhooks returns how many webhooks cannot get an event.
 	Webhooks func() (failing int)
 	// Certificate returns when the certificate of the listener for hosts ends, or the zero time.

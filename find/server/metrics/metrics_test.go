@@ -288,18 +288,18 @@ func TestReadyzTellsEachPartWithItsReason(t *testing.T) {
 
 // Each part alone is a reason to ask another server, and says which.
 func TestReadyzOfEachPartAlone(t *testing.T) {
-	reports, held := error(nil), []string(nil)
+	var reports, resting error
 	for part, breaks := range map[string]func(*server){
 		"snapshot":  func(s *server) { s.age, s.ageErr = 2*time.Minute, errors.New("why") },
 		"tick":      func(s *server) { s.engine.LastTick, s.engine.Err = s.now.Add(-61*time.Second), errors.New("why") },
 		"inventory": func(*server) { reports = errors.New("why") },
-		"brake":     func(*server) { held = []string{"why"} },
+		"answers":   func(*server) { resting = errors.New("why") },
 	} {
 		s := newServer()
-		reports, held = nil, nil
+		reports, resting = nil, nil
 		s.sources.Reports = func() error { return reports }
-		s.sources.Held = func() []string { return held }
-		if code, text := s.get("/readyz"); code != http.StatusOK || text != "snapshot: ok\ntick: ok\ninventory: ok\nbrake: ok\nserver: ok\n" {
+		s.sources.Resting = func() error { return resting }
+		if code, text := s.get("/readyz"); code != http.StatusOK || text != "snapshot: ok\ntick: ok\ninventory: ok\nanswers: ok\nserver: ok\n" {
 			t.Fatalf("%d, %s", code, text)
 		}
 		breaks(s)

@@ -45,7 +45,7 @@ func (p *page) foresee(v *visit, a action) (changes plan, err error) {
 	case !known:
 		return changes, &refusal{http.StatusBadRequest, "There is no such button."}
 	case d.verb == suspend:
-		return p.foreseeBrake(v)
+		return p.foreseeSuspend(v)
 	}
 	var now adminapi.Overview
 	if err := p.api.ask(v, http.MethodGet, "/v1/overview", nil, &now); err != nil {
@@ -98,7 +98,7 @@ func (p *page) refuse(w http.ResponseWriter, v *visit, a action, err error) {
 
 func (p *page) carryOut(v *visit, a action, reason string) error {
 	if a.Verb == suspend {
-		return p.brake(v, reason)
+		return p.suspend(v, reason)
 	}
 	var result adminapi.OrderResult
 	return p.api.ask(v, http.MethodPost, "/v1/orders", a.order(reason), &result)

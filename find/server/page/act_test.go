@@ -165,19 +165,19 @@ func TestAFormThatIsRefusedChangesNothing(t *testing.T) {
 		status int
 		says   string
 	}{
-		"a viewer's forged form":   {viewer, forged, nil, 403, "this is for the role operator, version-admin, config-admin or admin, and the access token has the role viewer"},
-		"a viewer's forged brake":  {viewer, url.Values{"csrf": {viewer.csrf}, "verb": {"suspend"}, "reason": {"x"}}, nil, 403, "this is for the role"},
-		"without the form's token": {operator, edit("csrf", ""), nil, 403, "not one of your session"},
-		"another session's token":  {operator, edit("csrf", viewer.csrf), nil, 403, "not one of your session"},
-		"from another site":        {operator, good, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403, "another site"},
-		"from another origin":      {operator, good, map[string]string{"Origin": "https://evil.example"}, 403, "another site"},
-		"without a reason":         {operator, edit("reason", " \t"), nil, 422, "Give a reason"},
-		"a long reason":            {operator, edit("reason", strings.Repeat("x", maxReason+1)), nil, 422, "longer than 500"},
-		"another plan":             {operator, edit("seen", "x"), nil, 409, "The rollout has changed since you looked."},
-		"a verb without a button":  {operator, edit("verb", "reset"), nil, 400, "There is no such button."},
-		"an unknown group":         {operator, edit("group", "<script>"), nil, 422, "the rollout has no group"},
-		"signed out":               {w.browser(), good, nil, 401, "Sign in and try again."},
-		"too much":                 {operator, edit("reason", strings.Repeat("x", maxForm)), nil, 403, "not one of your session"},
+		"a viewer's forged form":    {viewer, forged, nil, 403, "this is for the role operator, version-admin, config-admin or admin, and the access token has the role viewer"},
+		"a viewer's forged suspend": {viewer, url.Values{"csrf": {viewer.csrf}, "verb": {"suspend"}, "reason": {"x"}}, nil, 403, "this is for the role"},
+		"without the form's token":  {operator, edit("csrf", ""), nil, 403, "not one of your session"},
+		"another session's token":   {operator, edit("csrf", viewer.csrf), nil, 403, "not one of your session"},
+		"from another site":         {operator, good, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403, "another site"},
+		"from another origin":       {operator, good, map[string]string{"Origin": "https://evil.example"}, 403, "another site"},
+		"without a reason":          {operator, edit("reason", " \t"), nil, 422, "Give a reason"},
+		"a long reason":             {operator, edit("reason", strings.Repeat("x", maxReason+1)), nil, 422, "longer than 500"},
+		"another plan":              {operator, edit("seen", "x"), nil, 409, "The rollout has changed since you looked."},
+		"a verb without a button":   {operator, edit("verb", "reset"), nil, 400, "There is no such button."},
+		"an unknown group":          {operator, edit("group", "<script>"), nil, 422, "the rollout has no group"},
+		"signed out":                {w.browser(), good, nil, 401, "Sign in and try again."},
+		"too much":                  {operator, edit("reason", strings.Repeat("x", maxForm)), nil, 403, "not one of your session"},
 	} {
 		resp, page := tc.who.send(http.MethodPost, Path+"act", tc.form, tc.header)
 		if resp.StatusCode != tc.status || !strings.Contains(html.UnescapeString(page), tc.says) || strings.Contains(page, "<script>") {

@@ -8,7 +8,7 @@ import (
 	"teleport-update/internal/console"
 )
 
-// suspend is the verb of the brake. It is no order to a group.
+// suspend is the verb that suspends all updates. It is no order to a group.
 const suspend = rollout.Verb("suspend")
 
 // action is a button.

@@ -131,7 +131,7 @@ func New(t *testing.T) *World {
 	w.Fleet, err = inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: w.Store, Clock: w.Clock, Named: w.Stored.Named, Log: log})
 	must(err)
 	w.engine = driver.NewEngine(driver.Options{
-		Store: w.Store, Clock: w.Clock, Plans: w.Stored.Plans(), Inventory: w.Fleet, Written: w.Stored.Refresh, Brake: w.Stored, Log: log,
+		Store: w.Store, Clock: w.Clock, Plans: w.Stored.Plans(), Inventory: w.Fleet, Answers: w.Stored, Log: log,
 	})
 	w.Access = admin.NewAccess(w.Store, w.Clock)
 	w.reports = inventory.NewReports(w.Fleet, log)

@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,13 +11,13 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// brakePath is the address for a write of the configuration.
-func brakePath(dryRun bool, reason string) string {
+// configPath is the address for a write of the configuration.
+func configPath(dryRun bool, reason string) string {
 	return fmt.Sprintf("/v1/resources?dry_run=%t&reason=%s", dryRun, url.QueryEscape(reason))
 }
 
-// braked returns the present configuration, with its revision and with updates suspended, in the form for the admin API.
-func (p *page) braked(v *visit) ([]byte, error) {
+// suspended returns the present configuration, with its revision and with updates suspended, in the form for the admin API.
+func (p *page) suspended(v *visit) ([]byte, error) {
 	data, err := p.api.raw(v, http.MethodGet, "/v1/resources/"+rollout.KindConfig, nil)
 	if err != nil {
 		return nil, err
@@ -35,17 +34,17 @@ func (p *page) braked(v *visit) ([]byte, error) {
 	return rollout.JSON(config)
 }
 
-func (p *page) foreseeBrake(v *visit) (changes plan, err error) {
+func (p *page) foreseeSuspend(v *visit) (changes plan, err error) {
 	var now adminapi.Overview
 	if err := p.api.ask(v, http.MethodGet, "/v1/overview", nil, &now); err != nil {
 		return changes, err
 	}
-	config, err := p.braked(v)
+	config, err := p.suspended(v)
 	if err != nil {
 		return changes, err
 	}
 	var result adminapi.Result
-	if err := p.api.ask(v, http.MethodPut, brakePath(true, ""), json.RawMessage(config), &result); err != nil {
+	if err := p.api.ask(v, http.MethodPut, configPath(true, ""), json.RawMessage(config), &result); err != nil {
 		return changes, err
 	}
 	left, moving := 0, 0
@@ -60,15 +59,12 @@ func (p *page) foreseeBrake(v *visit) (changes plan, err error) {
 	}}, nil
 }
 
-// brake suspends updates, on this server at least if the store cannot be written.
-func (p *page) brake(v *visit, reason string) error {
-	config, err := p.braked(v)
-	if err == nil {
-		var result adminapi.Result
-		err = p.api.ask(v, http.MethodPut, brakePath(false, reason), json.RawMessage(config), &result)
+// suspend suspends updates.
+func (p *page) suspend(v *visit, reason string) error {
+	config, err := p.suspended(v)
+	if err != nil {
+		return err
 	}
-	if r, is := errors.AsType[*refusal](err); is && r.status == http.StatusServiceUnavailable {
-		return p.api.ask(v, http.MethodPost, "/v1/brake", adminapi.Brake{Mode: rollout.Suspended, Reason: reason}, &adminapi.Error{})
-	}
-	return err
+	var result adminapi.Result
+	return p.api.ask(v, http.MethodPut, configPath(false, reason), json.RawMessage(config), &result)
 }
