@@ -7,7 +7,7 @@ import "time"
 // hosts.
 const (
 	// JoinPath takes a Join. Its header Authorization is "Bearer TOKEN", with a join
-	// token that "teleport-find tokens add" has printed.
+	// token that "teleport-find token add" has printed.
 	JoinPath = "/v1/agents/join"
 	// HeartbeatPath takes a Heartbeat. Its header Authorization is "Bearer SECRET",
 	// with the secret of the host itself.

@@ -22,11 +22,12 @@ func TestTheCompletionsOfTeleportFind(t *testing.T) {
 	}
 	for shell, script := range scripts {
 		for line, want := range map[string][]string{
-			"teleport-find ":                            {"serve", "status", "set-version", "set-group", "reset-config", "history", "tokens", "reset"},
-			"teleport-find tokens ":                     {"add", "revoke"},
-			"teleport-find set-group dev --":            {"--start-hour", "--schedule", "--dry-run"},
-			"teleport-find set-group --start-hour 4 --": {"--max-in-flight", "--reason"},
-			"teleport-find tokens add --":               {"--reason", "--dry-run"},
+			"teleport-find ":                              {"serve", "status", "set-version", "mode", "edit", "history", "token", "rollout"},
+			"teleport-find token ":                        {"add", "revoke", "revoke-host"},
+			"teleport-find rollout ":                      {"start", "done", "back", "retry", "reset"},
+			"teleport-find rollout start dev --":          {"--force", "--reason", "--dry-run"},
+			"teleport-find set-version --start 15.1.1 --": {"--schedule", "--reason"},
+			"teleport-find token add --":                  {"--reason", "--dry-run"},
 		} {
 			t.Run(shell+" "+line, func(t *testing.T) {
 				if _, err := exec.LookPath(shell); err != nil {

@@ -16,10 +16,10 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 	write(t, filepath.Join(s.dir, "groups.yaml"), schedule)
 	token := func(role string) string {
 		t.Helper()
-		if out := s.run("access add " + role + " --role " + role + " --dry-run"); !strings.Contains(out, "would be made, with the role "+role) {
+		if out := s.run("token add " + role + " --role " + role + " --dry-run"); !strings.Contains(out, "would be made, with the role "+role) {
 			t.Errorf("a dry run: %s", out)
 		}
-		out := s.run("access add " + role + " --role " + role)
+		out := s.run("token add " + role + " --role " + role)
 		words := strings.Fields(out)
 		file := filepath.Join(s.dir, role)
 		writeSecret(t, file, words[len(words)-1]+"\n")
@@ -37,24 +37,24 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 		{operator, "set-version 15.2.0", "this is for the role version-admin"},
 		{versions, "set-version 15.2.0 --reason monday", "autoupdate_version created"},
 		{viewer, "status", "waiting"},
-		{viewer, "mark-done dev", "this is for the role operator"},
-		{operator, "mark-done dev --dry-run", "dev would be done"},
-		{operator, "mark-done dev", "dev is done"},
+		{viewer, "rollout done dev", "this is for the role operator"},
+		{operator, "rollout done dev --dry-run", "dev would be done"},
+		{operator, "rollout done dev", "dev is done"},
 		{config, "set-version 15.2.0", "this is for the role version-admin or admin, and the access token has the role config-admin"},
-		{versions, "disable", "this is for the role config-admin or admin"},
-		{viewer, "suspend", "this is for the role operator, version-admin, config-admin or admin"},
-		{operator, "suspend", "autoupdate_config changed"},
-		{operator, "enable", "this is for the role config-admin or admin, and the access token has the role operator"},
-		{admin, "enable", "autoupdate_config changed"},
-		{admin, "suspend", "autoupdate_config changed"},
-		{config, "tokens add web --dry-run", "token web would be made, for hosts of all groups (a dry run)"},
-		{config, "tokens add web", "token web was made"},
-		{config, "tokens revoke web --dry-run", "token web would be revoked; "},
-		{viewer, "tokens", "web"},
-		{config, "tokens revoke web", "token web was revoked; "},
-		{config, "revoke " + s.hosts["dev-1"].id + " --dry-run", "would be revoked"},
-		{config, "revoke " + s.hosts["dev-1"].id, "was revoked, and it does not report any more"},
-		{config, "access add more --role viewer", "made and revoked over the socket of the server's machine only"},
+		{versions, "mode disabled", "this is for the role config-admin or admin"},
+		{viewer, "mode suspended", "this is for the role operator, version-admin, config-admin or admin"},
+		{operator, "mode suspended", "autoupdate_config changed"},
+		{operator, "mode enabled", "this is for the role config-admin or admin, and the access token has the role operator"},
+		{admin, "mode enabled", "autoupdate_config changed"},
+		{admin, "mode suspended", "autoupdate_config changed"},
+		{config, "token add web --dry-run", "token web would be made, for hosts of all groups (a dry run)"},
+		{config, "token add web", "token web was made"},
+		{config, "token revoke web --dry-run", "token web would be revoked; "},
+		{viewer, "token", "web"},
+		{config, "token revoke web", "token web was revoked; "},
+		{config, "token revoke-host " + s.hosts["dev-1"].id + " --dry-run", "would be revoked"},
+		{config, "token revoke-host " + s.hosts["dev-1"].id, "was revoked, and it does not report any more"},
+		{config, "token add more --role viewer", "made and revoked over the socket of the server's machine only"},
 		{viewer, "history", "token version-admin"},
 		{strings.Replace(viewer, "https:", "http:", 1), "status", "is that the admin API of a find server?"},
 		{"--server http://192.0.2.1 --access-token-file " + filepath.Join(s.dir, "viewer") + " ", "status", "an access token is sent over https only"},
@@ -67,10 +67,10 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 		}
 	}
 	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", socket)
-	if out := s.run("access"); strings.Count(out, "uid 0") != 5 || !strings.Contains(out, "version-admin  version-admin  never") {
+	if out := s.run("token"); strings.Count(out, "access: ") != 5 || !strings.Contains(out, "version-admin  access: version-admin  never") {
 		t.Errorf("the tokens are\n%s", out)
 	}
-	s.run("access revoke viewer")
+	s.run("token revoke --access viewer")
 	if out := s.run(viewer + "status"); !strings.Contains(out, "there is no such access token") {
 		t.Errorf("after it was revoked:\n%s", out)
 	}
@@ -86,7 +86,7 @@ func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--self-signed", "--ca-out", ca, "--store", filepath.Join(a.dir, "store", "store.db"),
 		"--admin-socket", a.socket(), "--admin-listen", "127.0.0.1:0")
 	address := s.logged(`to those who have an access token" address=(\S+)`)
-	code, token := a.run("", "access", "add", "ci", "--role", "version-admin", "-o", "json")
+	code, token := a.run("", "token", "add", "ci", "--role", "version-admin", "-o", "json")
 	_, token, _ = strings.Cut(token, `"token":"`)
 	token, _, _ = strings.Cut(token, `"`)
 	if code != 0 || token == "" {
@@ -97,7 +97,7 @@ func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
 	if code, out := a.run("", append(there, "set-version", "15.1.1", "--schedule", "immediate")...); code != 0 || !strings.Contains(out, "autoupdate_version created") {
 		t.Errorf("set-version from another machine: %d %s", code, out)
 	}
-	if code, out := a.run("", append(there, "enable")...); code != 1 || !strings.Contains(out, "this is for the role config-admin") {
+	if code, out := a.run("", append(there, "mode", "enabled")...); code != 1 || !strings.Contains(out, "this is for the role config-admin") {
 		t.Errorf("enable from another machine: %d %s", code, out)
 	}
 	if strings.Contains(s.log.String(), token) {

@@ -114,7 +114,7 @@ func checkServer(address string) error {
 
 func readToken(file string) (string, error) {
 	if file == "" {
-		return "", usageErrorf("--server needs --access-token-file; \"teleport-find access add\" makes the token")
+		return "", usageErrorf("--server needs --access-token-file; \"teleport-find token add\" makes the token")
 	}
 	data, err := readSecret(file)
 	if err != nil {

@@ -48,10 +48,9 @@ type source struct {
 	engine *driver.Engine   // nil without store
 	fleet  *inventory.Fleet // nil without store
 	hooks  *notify.Notifier // nil without store
-	asked  *inventory.Asked
-	access *admin.Access // nil without store
-	frozen string        // why the store is not used
-	public *url.URL      // the address of the page for browsers, if a proxy serves it there
+	access *admin.Access    // nil without store
+	frozen string           // why the store is not used
+	public *url.URL         // the address of the page for browsers, if a proxy serves it there
 
 	channels *channels.Channels
 	metrics  *metrics.Metrics
@@ -171,7 +170,7 @@ func (a *source) publisher(name string) *driver.Publisher {
 // admin serves the admin API on its socket, and over TCP to holders of tokens, as the flags say, until
 // ctx ends. wait waits for that.
 func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
-	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels,
+	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Channels: a.channels,
 		Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
 	if a.hooks != nil {
 		options.Hooks = webhooks{a.hooks}

@@ -30,7 +30,8 @@ func (k *kept) store() string { return filepath.Join(k.dir, "store", "store.db")
 
 func (k *kept) start() {
 	k.t.Helper()
-	k.server = serveProcess(k.t, nil, "--listen", "127.0.0.1:0", "--store", k.store(), "--admin-socket", filepath.Join(k.dir, "admin.sock"))
+	k.server = serveProcess(k.t, nil, "--listen", "127.0.0.1:0", "--store", k.store(), "--admin-socket", filepath.Join(k.dir, "admin.sock"),
+		"--metrics-listen", "127.0.0.1:0")
 }
 
 func (k *kept) stop() {
@@ -79,21 +80,22 @@ func TestABackupIsPutBackSuspended(t *testing.T) {
 	}
 	k := newKept(t)
 	k.must("set-version", "15.2.0", "--schedule", "immediate")
-	k.must("enable")
-	k.must("tokens", "add", "web")
+	k.must("mode", "enabled")
+	k.must("token", "add", "web")
 	k.eventually("15.2.0", true)
 	says := k.must("backup", "saved.db")
-	if !strings.Contains(says, "saved.db holds 4 items, revision ") || !strings.Contains(says, "(tokens add web)") {
+	items, _, counted := strings.Cut(strings.TrimPrefix(says, "saved.db holds "), ", revision ")
+	if !counted || !strings.Contains(says, "(token add web)") {
 		t.Errorf("backup says:\n%s", says)
 	}
-	k.must("tokens", "revoke", "web")
-	k.must("tokens", "add", "db")
+	k.must("token", "revoke", "web")
+	k.must("token", "add", "db")
 	k.must("set-version", "15.3.0", "--schedule", "immediate")
 	k.eventually("15.3.0", true)
 
 	foreseen := k.must("restore", "saved.db", "--dry-run")
 	for _, want := range []string{
-		"it would restore: 4 items", "undone: ", "must not be): token web\n", "join again): token db\n",
+		"it would restore: " + items, "undone: ", "must not be): token web\n", "join again): token db\n",
 		"the rollout, as of the backup: 15.2.0", "updates are suspended",
 	} {
 		if !strings.Contains(foreseen, want) {
@@ -124,9 +126,9 @@ func TestABackupIsPutBackSuspended(t *testing.T) {
 	if says := k.must("status"); !strings.Contains(says, "suspended") {
 		t.Errorf("status says\n%s", says)
 	}
-	k.must("enable")
+	k.must("mode", "enabled")
 	k.eventually("15.2.0", true)
-	if says := k.must("tokens"); !strings.Contains(says, "web ") || strings.Contains(says, "db ") {
+	if says := k.must("token"); !strings.Contains(says, "web ") || strings.Contains(says, "db ") {
 		t.Errorf("tokens are\n%s", says)
 	}
 }

@@ -35,7 +35,7 @@ func channelsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "channels",
 		Usage:     "list what updaters of RFD 0109 are told",
-		UsageText: "teleport-find channels [-o table|json|yaml] [--admin-socket PATH]",
+		UsageText: "teleport-find channels [--export DIR [--dry-run]] [-o table|json|yaml] [--admin-socket PATH]",
 		Description: `Updaters of RFD 0109, such as teleport-ent-updater and the one for Kubernetes, ask for a channel: /v1/CHANNEL/version and
 /v1/CHANNEL/critical, or the same below /v1/webapi/automaticupgrades/channel/. The file of "serve --channels" says which there are:
 
@@ -46,12 +46,27 @@ func channelsCommand() *cli.Command {
 A channel that follows a group has no version unless its hosts are told to update to it: none before the turn of the group,
 while updates are suspended or disabled, while the group is halted, and while only some of its hosts have their turn. An ` +
 			`updater that asks then gets 404 and does nothing. A forwarded one is
-asked once a minute, and its last good answer stays. The channel default follows the hosts of no group, if the file says nothing else.`,
+asked once a minute, and its last good answer stays. The channel default follows the hosts of no group, if the file says nothing else.
+
+--export writes DIR/v1/CHANNEL/version and critical, and the same below DIR/v1/webapi/automaticupgrades/channel/, as ` +
+			`the server serves
+them: a web server or a CDN that serves DIR answers the same updaters, also while this server is away. Each file is replaced in
+one step. Where a channel has no version now, the file is removed. Channels that are gone are left as they are.`,
 		OnUsageError: onUsageError,
-		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "export", Usage: "`DIR` to write the channels into, as files for any web server"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what --export would change, and change nothing"},
+			outputFlag("table"), adminSocketFlag(),
+		},
 		Action: func(c *cli.Context) error {
 			if err := noWords(c); err != nil {
 				return err
+			}
+			if dir := c.String("export"); dir != "" {
+				return exportChannels(c, dir)
+			}
+			if c.Bool("dry-run") {
+				return usageErrorf("--dry-run is for --export")
 			}
 			return show(c, "/v1/channels", writeChannels)
 		},
@@ -77,55 +92,35 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-func exportChannelsCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "export-channels",
-		Usage:     "write the channels as files, for any web server",
-		UsageText: "teleport-find export-channels DIR [--dry-run] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `Writes DIR/v1/CHANNEL/version and critical, and the same below DIR/v1/webapi/automaticupgrades/channel/, as ` +
-			`the server serves
-them: a web server or a CDN that serves DIR answers the same updaters, also while this server is away. Each file is replaced in
-one step. Where a channel has no version now, the file is removed. Channels that are gone are left as they are.`,
-		OnUsageError: onUsageError,
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would change, and change nothing"},
-			outputFlag("table"), adminSocketFlag(),
-		},
-		Action: func(c *cli.Context) error {
-			dir, err := oneWord(c, "one folder")
+func exportChannels(c *cli.Context, dir string) error {
+	var all adminapi.Channels
+	if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/channels", nil, &all); err != nil {
+		return err
+	}
+	written := []exported{}
+	for _, one := range all.Channels {
+		if err := channels.CheckChannelName(one.Name); err != nil {
+			return err
+		}
+		for _, below := range []string{"/v1/", channels.ChannelPath} {
+			did, err := exportChannel(filepath.Join(dir, below, one.Name), one, c.Bool("dry-run"))
+			written = append(written, did...)
 			if err != nil {
 				return err
 			}
-			var all adminapi.Channels
-			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/channels", nil, &all); err != nil {
-				return err
-			}
-			written := []exported{}
-			for _, one := range all.Channels {
-				if err := channels.CheckChannelName(one.Name); err != nil {
-					return err
-				}
-				for _, below := range []string{"/v1/", channels.ChannelPath} {
-					did, err := exportChannel(filepath.Join(dir, below, one.Name), one, c.Bool("dry-run"))
-					written = append(written, did...)
-					if err != nil {
-						return err
-					}
-				}
-			}
-			return printAs(c, written, func(w io.Writer, written []exported) error {
-				t := newTable("FILE", "CONTENT", "")
-				for _, f := range written {
-					did := f.Change
-					if c.Bool("dry-run") && did != "unchanged" {
-						did = "would be " + did
-					}
-					t.row(f.File, f.Content, did)
-				}
-				return t.print(w)
-			})
-		},
+		}
 	}
+	return printAs(c, written, func(w io.Writer, written []exported) error {
+		t := newTable("FILE", "CONTENT", "")
+		for _, f := range written {
+			did := f.Change
+			if c.Bool("dry-run") && did != "unchanged" {
+				did = "would be " + did
+			}
+			t.row(f.File, f.Content, did)
+		}
+		return t.print(w)
+	})
 }
 
 // exported is the result for a file.

@@ -46,36 +46,36 @@ func TestExportedChannelsAreThoseOfTheServer(t *testing.T) {
 			}
 		}
 	}
-	if out := s.run("export-channels public --dry-run"); !strings.Contains(out, "would be written") {
+	if out := s.run("channels --export public --dry-run"); !strings.Contains(out, "would be written") {
 		t.Errorf("a dry run says\n%s", out)
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "public")); err == nil {
 		t.Error("a dry run has written files")
 	}
-	s.run("export-channels public")
+	s.run("channels --export public")
 	same("404")
 	s.run("apply -f groups.yaml")
 	s.run("set-version 15.2.0 --start 15.1.1")
 	s.tick()
-	s.run("export-channels public")
+	s.run("channels --export public")
 	same("404") // it is not the turn of the group
 	s.run("set-version 15.3.0 --schedule immediate")
 	s.tick()
-	if out := s.run("export-channels public"); !strings.Contains(out, "public/v1/default/critical") || strings.Contains(out, "unchanged") {
+	if out := s.run("channels --export public"); !strings.Contains(out, "public/v1/default/critical") || strings.Contains(out, "unchanged") {
 		t.Errorf("it says\n%s", out)
 	}
 	same("15.3.0")
-	if out := s.run("export-channels public"); strings.Count(out, "unchanged") != 4 {
+	if out := s.run("channels --export public"); strings.Count(out, "unchanged") != 4 {
 		t.Errorf("nothing has changed, and it says\n%s", out)
 	}
 	// A version that is taken back goes from the files too.
-	s.run("suspend")
-	s.run("export-channels public")
+	s.run("mode suspended")
+	s.run("channels --export public")
 	same("404")
-	if out := s.run("export-channels groups.yaml"); !strings.Contains(out, "(exit code 1)") {
+	if out := s.run("channels --export groups.yaml"); !strings.Contains(out, "(exit code 1)") {
 		t.Errorf("a file in the way:\n%s", out)
 	}
-	for _, args := range []string{"export-channels", "export-channels a b", "channels x"} {
+	for _, args := range []string{"channels --export", "channels --export a b", "channels x", "channels --dry-run"} {
 		if out := s.run(args); !strings.Contains(out, "(exit code 2)") {
 			t.Errorf("%s:\n%s", args, out)
 		}

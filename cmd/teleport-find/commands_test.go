@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -67,28 +66,28 @@ func TestTheGuideShowsWhatOneSees(t *testing.T) {
 	}
 	show("status", "apply -f groups.yaml", "set-version 15.2.0 --dry-run", `set-version 15.2.0 --reason "CVE-2025-1234"`)
 	s.pass(10 * time.Minute)
-	show("status", "plan preview", "channels")
+	show("status", "plan", "channels")
 	s.pass(time.Hour + 50*time.Minute)
 	s.pass(2 * time.Hour)
 	broken := s.canary("staging")
 	show("status staging")
 	s.pass(10*time.Minute, broken)
-	show("status", "start-update prod", "hosts --group staging --state failed")
-	show("report", "host "+s.hosts["prod-1"].id, "host "+s.hosts[broken].id)
-	show("retry staging --dry-run", `mark-done staging --reason "broken disk"`)
+	show("status", "rollout start prod", "hosts --group staging --state failed")
+	show("hosts "+s.hosts["prod-1"].id, "hosts "+s.hosts[broken].id)
+	show("rollout retry staging --dry-run", `rollout done staging --reason "broken disk"`)
 	s.pass(22*time.Hour, broken)
 	s.pass(2*time.Hour, broken)
 	show("status")
 	s.pass(4*time.Hour, broken)
-	show("rollback prod --dry-run", `rollback prod --reason "logins are slow"`, "status")
+	show("rollout back prod --dry-run", `rollout back prod --reason "logins are slow"`, "status")
 	show("history --limit 8")
-	show("export-channels public")
+	show("channels --export public")
 	golden.File(t, filepath.Join(testdata, "story.txt"), strings.Join(parts, "\n"))
 	checkDoc(t, "find.md", []string{parts[3], parts[5]})
 
 	// What a program gets has the same facts, and what is asked of a server leaves it
 	// as it is.
-	for _, command := range []string{"status", "plan preview", "report", "hosts", "host " + s.hosts["prod-1"].id, "history", "channels", "get", "get autoupdate_config", "rollback --dry-run", "set-version 15.2.0 --dry-run", "set-version --newest --dry-run", "enable --dry-run", "apply -f groups.yaml --dry-run", "reset --dry-run", "export-channels public --dry-run", "simulate groups.yaml"} {
+	for _, command := range []string{"status", "plan", "hosts", "hosts " + s.hosts["prod-1"].id, "history", "channels", "get", "get autoupdate_config", "rollout back --dry-run", "set-version 15.2.0 --dry-run", "set-version --newest --dry-run", "mode enabled --dry-run", "apply -f groups.yaml --dry-run", "rollout reset --dry-run", "channels --export public --dry-run", "simulate groups.yaml"} {
 		for format, begins := range map[string]string{"json": "{[", "yaml": "abcdefghijklmnopqrstuvwxyz-[", "table": ""} {
 			out := s.run(command + " -o " + format)
 			if out == "" || strings.Contains(out, "exit code") || begins != "" && !strings.ContainsRune(begins, rune(out[0])) {
@@ -190,33 +189,18 @@ func checkDoc(t *testing.T, name string, parts []string) {
 	}
 }
 
-// The commands over an admin API, whatever is behind it.
-func TestWhoAskedIsShownAsUnconfirmed(t *testing.T) {
+// A server of another version, or something else.
+func TestAnotherServerIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	listener, err := admin.Listen(t.Context(), filepath.Join(dir, "admin.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/asked" {
-			http.NotFound(w, r)
-			return
-		}
-		io.WriteString(w, `{"unconfirmed":true,"since":"2025-06-02T10:00:00Z","questions":12,"groups":[{"group":"","questions":2,"hosts":1,"versions":{"":2}},{"group":"dev","questions":10,"hosts":4,"versions":{"15.1.1":10}}],"unknown_groups":{"typo\u001b[2J":3}}`)
-	}))
+	go http.Serve(listener, http.NotFoundHandler())
 	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", filepath.Join(dir, "admin.sock"))
 	s := &station{t: t, dir: dir}
-	want := "unconfirmed: 12 questions since Mon 2025-06-02 10:00 UTC\n\n" +
-		"GROUP  QUESTIONS  HOSTS, ABOUT  TOLD\n" +
-		"-              2             1  no version: 2\n" +
-		"dev           10             4  15.1.1: 10\n" +
-		"group \"typo [2J\" is in no schedule: 3 questions\n"
-	if out := s.run("asked"); out != want {
-		t.Errorf("it says\n%s\nwant\n%s", out, want)
-	}
-	// A server of another version, or something else.
-	for _, command := range []string{"status", "history", "hosts", "channels", "report", "reset", "get", "plan preview"} {
+	for _, command := range []string{"status", "history", "hosts", "channels", "rollout reset", "get", "plan"} {
 		if out := s.run(command); !strings.Contains(out, "is that the socket of a find server?\n(exit code 1)") {
 			t.Errorf("%s:\n%s", command, out)
 		}
@@ -227,7 +211,7 @@ func TestWhoAskedIsShownAsUnconfirmed(t *testing.T) {
 func TestHostsDoNotDriveTheTerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := fleetStatus{FailedHosts: []failedHost{{ID: "a\x1b[2J", Hostname: "web\u202e1", Error: "line 1\nline 2\x07"}}}
-	s.Outlook = rollout.Outlook{Word: "halted", Sentence: "Group \x1b]0;x\x07 failed.", Commands: []string{"retry 'a\x1b[2J'"}}
+	s.Outlook = rollout.Outlook{Word: "halted", Sentence: "Group \x1b]0;x\x07 failed.", Commands: []string{"rollout retry 'a\x1b[2J'"}}
 	s.Groups = []rollout.GroupOverview{{Name: "g\x9b2J", State: rollout.Active, Versions: map[rollout.Semver]int{"1.0.0": 1}, Waits: "x\r"}}
 	s.Omitted, s.Unmatched = map[string]int{"reason": 2}, map[string]int{"typo\x1b[2J": 3}
 	if err := writeStatus(&out, s); err != nil {
@@ -261,18 +245,18 @@ func TestExamplesFromTheCommandLine(t *testing.T) {
 		{"a version", "set-version 15.2.0 --start 15.1.1", 10 * time.Minute, "", "the group starts Mon 2025-06-02 13:00 UTC"},
 		{"4, days edited in mid-rollout: nothing until the next rollout", "apply -f edited.yaml", 0, "", "these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular"},
 		{"4, and the turn is as before", "status", 0, "", "waiting: Group dev starts at Mon 2025-06-02 13:00 UTC."},
-		{"5, suspended and enabled is suspended", "suspend", 0, "", "updates are suspended by autoupdate_config"},
-		{"5, it acts at once", "status", 0, "", "suspended: Updates are suspended: no host updates by itself, and no group goes on.\n    teleport-find enable\n"},
-		{"5, and back", "enable", 0, "", "autoupdate_config changed"},
-		{"6, a group that is not there", "host " + hostIDOf(s, "typo-1"), 0, "", "The host names the group typo, which is not in the schedule. It gets the answer of the last group, prod."},
+		{"5, suspended and enabled is suspended", "mode suspended", 0, "", "updates are suspended by autoupdate_config"},
+		{"5, it acts at once", "status", 0, "", "suspended: Updates are suspended: no host updates by itself, and no group goes on.\n    teleport-find mode enabled\n"},
+		{"5, and back", "mode enabled", 0, "", "autoupdate_config changed"},
+		{"6, a group that is not there", "hosts " + hostIDOf(s, "typo-1"), 0, "", "The host names the group typo, which is not in the schedule. It gets the answer of the last group, prod."},
 		{"6, it is counted and shown", "status", 0, "", `group "typo" is in no schedule: 1 host names it`},
 		{"2, a host of ten that breaks is within 90 %", "status", 2*time.Hour + 10*time.Minute, "dev-3", "waiting: Group staging starts at Mon 2025-06-02 15:00 UTC."},
 		{"2, and is shown", "status dev", 0, "dev-3", "9 of 10"},
 		{"3, the target edited in mid-rollout: all unstarted", "set-version 15.3.0 --start 15.1.1", 10 * time.Minute, "", "hosts of dev are told 15.1.1 oss, and to stay as they are"},
 		{"4, the edit is in force with the next rollout", "status", 0, "", "Group dev starts at Tue 2025-06-03 13:00 UTC."},
 		{"10, immediate has no groups", "set-version 15.3.0 --schedule immediate", 10 * time.Minute, "", "hosts are told 15.3.0 oss, and to update"},
-		{"10, mark-done is refused with a reason", "mark-done dev", 0, "", "version 15.3.0 is on the schedule immediate, which has no groups: every host is told to update at once; nothing was written\n(exit code 1)"},
-		{"10, every host is told", "host " + hostIDOf(s, "typo-1"), 0, "", "is told 15.3.0 oss, and to update"},
+		{"10, mark-done is refused with a reason", "rollout done dev", 0, "", "version 15.3.0 is on the schedule immediate, which has no groups: every host is told to update at once; nothing was written\n(exit code 1)"},
+		{"10, every host is told", "hosts " + hostIDOf(s, "typo-1"), 0, "", "is told 15.3.0 oss, and to update"},
 	} {
 		if step.pass > 0 && strings.HasPrefix(step.command, "status") {
 			s.pass(step.pass, step.breaks)
@@ -295,19 +279,19 @@ func TestWhatIsNotThere(t *testing.T) {
 	s.pass(10*time.Minute, "")
 	const stranger = "99999999-0000-4000-8000-000000000000"
 	for command, want := range map[string]string{
-		"host " + stranger:                          "no host " + stranger + " has joined: nothing is known of it",
-		"host " + stranger + " --group dev":         "(exit code 1)",
-		"host " + stranger + " --as-if --group dev": "host " + stranger + " would be told 15.1.1 oss, and to stay as it is",
-		"host dev-1":                   "The host is in group dev.",
-		"host " + hostIDOf(s, "dev-1"): "The host is in group dev.",
-		"host nobody":                  "no host has reported the hostname \"nobody\": nothing is known of it",
-		"host nobody --as-if":          "would be told",
-		"hosts --group nope":           "no host names the group \"nope\", and the rollout has none of that name (there are: dev, staging, prod)\n(exit code 1)",
-		"hosts --group staging":        "HOST",
-		"hosts --group dev":            "dev-1",
-		"get autoupdate_agent_report":  "no server has written an autoupdate_agent_report in the last three minutes",
-		"get agent_rollout_plan":       "agent_rollout_plan/GROUP",
-		"get autoupdate_config/x":      "get takes one of",
+		"hosts " + stranger:                          "no host " + stranger + " has joined: nothing is known of it",
+		"hosts " + stranger + " --group dev":         "(exit code 1)",
+		"hosts " + stranger + " --as-if --group dev": "host " + stranger + " would be told 15.1.1 oss, and to stay as it is",
+		"hosts dev-1":                                "The host is in group dev.",
+		"hosts " + hostIDOf(s, "dev-1"):              "The host is in group dev.",
+		"hosts nobody":                               "no host has reported the hostname \"nobody\": nothing is known of it",
+		"hosts nobody --as-if":                       "would be told",
+		"hosts --group nope":                         "no host names the group \"nope\", and the rollout has none of that name (there are: dev, staging, prod)\n(exit code 1)",
+		"hosts --group staging":                      "HOST",
+		"hosts --group dev":                          "dev-1",
+		"get autoupdate_agent_report":                "no server has written an autoupdate_agent_report in the last three minutes",
+		"get agent_rollout_plan":                     "agent_rollout_plan/GROUP",
+		"get autoupdate_config/x":                    "get takes one of",
 	} {
 		if out := s.run(command); !strings.Contains(out, want) {
 			t.Errorf("%s says\n%s\nwant %s", command, out, want)
@@ -317,7 +301,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	twin := s.hosts["prod-1"]
 	twin.sequence++
 	s.post(find.HeartbeatPath, twin.secret, find.Heartbeat{HostID: twin.id, Sequence: twin.sequence, BootID: "boot of prod-1", Hostname: "dev-1", Group: "prod", Version: "15.1.1", Edition: "oss"})
-	if out := s.run("host dev-1"); !strings.Contains(out, hostIDOf(s, "dev-1")) || !strings.Contains(out, twin.id) || !strings.Contains(out, "2 hosts have reported the hostname") {
+	if out := s.run("hosts dev-1"); !strings.Contains(out, hostIDOf(s, "dev-1")) || !strings.Contains(out, twin.id) || !strings.Contains(out, "2 hosts have reported the hostname") {
 		t.Errorf("it says\n%s", out)
 	}
 }

@@ -1,112 +1,96 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"slices"
-	"strings"
+	"os"
+	"os/exec"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/adminapi"
-	"teleport-update/internal/console"
 )
 
-// edit changes a resource, or makes a new one. If somebody else changes it at the same time,
-// both changes are made. The functions in add see the result before it is printed.
-func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error, add ...func(*adminapi.Result)) error {
-	client := newAdminClient(c)
-	for attempt := 1; ; attempt++ {
-		kind := begin().GetKind()
-		r, err := client.get(c.Context, kind)
-		isNew := refused(err, http.StatusNotFound)
-		if isNew {
-			r = begin()
-		} else if err != nil {
-			return err
-		}
-		if err := change(r); err != nil {
-			return err
-		}
-		result, err := client.put(c.Context, []rollout.Resource{r}, c.Bool("dry-run"), isNew, c.String("reason"))
-		if refused(err, http.StatusPreconditionFailed) && attempt < 10 {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, f := range add {
-			f(&result)
-		}
-		return printResult(c, result)
+func editCommand() *cli.Command {
+	const kinds = rollout.KindConfig + "|" + rollout.KindVersion + "|" + rollout.KindNotify + "/NAME"
+	return &cli.Command{
+		Name:      "edit",
+		Usage:     "change a resource in an editor",
+		UsageText: "teleport-find edit " + kinds + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Description: changesUsage + `
+
+It opens the resource in $VISUAL, $EDITOR or vi, and applies the text when the editor ends. Nothing is written if the
+text has an error, or if somebody else has changed the resource meanwhile: the text then stays in a file that the error
+names.`,
+		OnUsageError: onUsageError,
+		Flags:        changeFlags(),
+		Action: func(c *cli.Context) error {
+			key, err := oneWord(c, kinds)
+			if err != nil {
+				return err
+			}
+			if key != rollout.KindConfig && key != rollout.KindVersion && !isHook(key) {
+				return usageErrorf("edit takes %s, got %q", kinds, key)
+			}
+			return editResource(c, key)
+		},
 	}
 }
 
-// printResult prints the result, and warnings on the error output.
-func printResult(c *cli.Context, result adminapi.Result) error {
-	if c.String("output") != "table" {
-		return printValue(c, result)
-	}
-	text := ""
-	for _, r := range result.Resources {
-		did := string(r.Change)
-		if c.Bool("dry-run") {
-			if r.Change != adminapi.Unchanged {
-				did = "would be " + did
-			}
-			did += " (a dry run)"
-		}
-		text += r.Kind + " " + did + "\n"
-	}
-	are := "are"
-	if c.Bool("dry-run") {
-		are = "would be"
-	}
-	if len(result.Groups) == 0 && !onlyHooks(result.Resources) {
-		text += fmt.Sprintf("hosts %s told %s\n", are, answerWords(result.Answer))
-	}
-	for _, g := range result.Groups {
-		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, answerWords(g.Answer), turnWords(g))
-	}
-	for _, note := range result.Notes {
-		text += "note: " + console.Line(note) + "\n"
-	}
-	if _, err := io.WriteString(c.App.Writer, text); err != nil {
+func editResource(c *cli.Context, key string) error {
+	r, err := newAdminClient(c).get(c.Context, key)
+	isNew := refused(err, http.StatusNotFound) && !isHook(key)
+	switch {
+	case isNew && key == rollout.KindConfig:
+		r = rollout.NewConfig()
+	case isNew:
+		r = rollout.NewVersion()
+	case err != nil:
 		return err
 	}
-	for _, warning := range result.Warnings {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", console.Line(warning))
+	before, err := rollout.YAML(r)
+	if err != nil {
+		return err
 	}
-	return nil
+	dir, err := os.MkdirTemp("", "teleport-find-edit-")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, r.GetKind()+".yaml")
+	keep, err := editFile(c, file, before, isNew)
+	if err != nil && keep {
+		return fmt.Errorf("%w; the text is in %s", err, file)
+	}
+	os.RemoveAll(dir)
+	return err
 }
 
-// onlyHooks reports whether a change is for webhooks alone, so that answers to hosts do not change.
-func onlyHooks(list []adminapi.Resource) bool {
-	return len(list) > 0 && !slices.ContainsFunc(list, func(r adminapi.Resource) bool {
-		return !strings.HasPrefix(r.Kind,
-			rollout.NotifyKey(""))
-	})
-}
-
-func answerWords(a adminapi.Answer) string {
-	switch {
-	case a.AgentVersion == "":
-		return "no version, and to stay as they are"
-	case a.AutoUpdate:
-		return fmt.Sprintf("%s %s, and to update", a.AgentVersion, a.Edition)
+// editFile has a person edit a text, and applies it. After an error, keep says that the file has work of the person.
+func editFile(c *cli.Context, file string, before []byte, isNew bool) (keep bool, err error) {
+	if err := os.WriteFile(file, before, 0o600); err != nil {
+		return false, err
 	}
-	return fmt.Sprintf("%s %s, and to stay as they are", a.AgentVersion, a.Edition)
-}
-
-// turnWords says when a group's turn comes, or the state of the group.
-func turnWords(g adminapi.Group) string {
-	switch {
-	case g.Waits != "":
-		return "; " + g.Waits
-	case g.State == rollout.Unstarted:
-		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest"
+	// The variables hold a command with its flags; the shell splits it.
+	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	run := exec.CommandContext(c.Context, "sh", "-c", editor+` "$1"`, "sh", file)
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := run.Run(); err != nil {
+		return true, fmt.Errorf("run the editor %s: %w; nothing was written", editor, err)
 	}
-	return fmt.Sprintf("; the group is %s", g.State)
+	after, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	if isNew && bytes.Equal(before, after) {
+		return false, errors.New("the text was not changed; nothing was written")
+	}
+	list, err := readFile(c, file)
+	if err != nil {
+		return true, fmt.Errorf("%w; nothing was written", err)
+	}
+	return true, put(c, list, isNew)
 }

@@ -71,7 +71,7 @@ func TestTheHostsOfAGroupThatWasRolledBack(t *testing.T) {
 	}
 	s.run("apply -f groups.yaml")
 	s.run("set-version 15.2.0 --start 15.1.1")
-	s.run("start-update prod --force")
+	s.run("rollout start prod --force")
 	s.pass(10 * time.Minute)
 	look("on their way", "", "updating", "updating", "updating")
 	if out := s.run("status -o json"); !strings.Contains(out, `"updating_count":3`) {
@@ -79,7 +79,7 @@ func TestTheHostsOfAGroupThatWasRolledBack(t *testing.T) {
 	}
 	s.pass(10 * time.Minute)
 	look("updated", "", "on_target", "on_target", "on_target")
-	s.run("rollback prod")
+	s.run("rollout back prod")
 	look("rolled back", "its hosts are told to go back to 15.1.1; 0 of 3 hosts are there", "waiting", "waiting", "waiting")
 	s.pass(20*time.Minute, "prod-3")
 	look("gone back", "its hosts are told to go back to 15.1.1; 2 of 3 hosts are there", "on_target", "on_target", "failed")

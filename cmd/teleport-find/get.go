@@ -26,9 +26,6 @@ func getCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if len(words) == 1 {
-				words[0] = singular(words[0])
-			}
 			if len(words) > 1 || len(words) == 1 && !knownKind(words[0]) {
 				return usageErrorf("get takes one of %s (%s/GROUP; %s, or one of them by /SERVER; %s, or one by /NAME), got %q",
 					strings.ReplaceAll(kinds, "|", ", "), rollout.KindPlan, rollout.KindReport, rollout.KindNotify, words)
@@ -110,15 +107,8 @@ func knownKind(word string) bool {
 	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && (!named || several(kind))
 }
 
-// singular turns a kind in the plural, which "tctl get" takes too, into this program's spelling.
-func singular(word string) string {
-	for _, kind := range slices.Concat(rollout.Kinds, rollout.SystemKinds) {
-		if rest, ok := strings.CutPrefix(word, kind+"s"); ok && (rest == "" || rest[0] == '/') {
-			return kind + rest
-		}
-	}
-	return word
-}
+// isHook reports whether a word is the kind of webhooks and a name.
+func isHook(word string) bool { return strings.HasPrefix(word, rollout.NotifyKey("")) }
 
 // several reports whether there may be several named resources of the kind. Without a name, all are
 // printed.

@@ -45,14 +45,15 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 	const format, try, reason = "--output", "--dry-run", "--reason"
 	kinds := map[string][]string{
-		"serve": nil, "plan": nil, "store": nil, // have plan preview, store copy
-		"export-channels": {format, try}, "mirror": {format, try}, // change files alone
+		"serve": nil, "mode": nil, "rollout": nil, "notify": nil, "store": nil, // have commands of their own
+		"channels": {format, try}, "mirror": {format, try}, // change files alone
 	}
-	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "notify", "notify test", "channels", "version", "backup", "store copy"} {
+	for _, name := range []string{"status", "get", "plan", "simulate", "hosts", "history", "token", "notify test", "version", "backup", "store copy"} {
 		kinds[name] = []string{format}
 	}
-	for _, name := range []string{"set-version", "enable", "suspend", "disable", "apply", "set-group", "reset-config", "start-update", "mark-done", "rollback", "retry", "reset",
-		"revoke", "tokens add", "tokens revoke", "access add", "access revoke", "notify remove", "restore"} {
+	for _, name := range []string{"set-version", "mode enabled", "mode suspended", "mode disabled", "apply", "edit",
+		"rollout start", "rollout done", "rollout back", "rollout retry", "rollout reset",
+		"token add", "token revoke", "token revoke-host", "notify remove", "restore"} {
 		kinds[name] = []string{format, try, reason}
 	}
 	help := func(command string) string {

@@ -19,45 +19,63 @@ import (
 
 func hostsCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "hosts",
-		Usage:     "list the hosts that report",
-		UsageText: "teleport-find hosts [--group NAME] [--state STATE] [--version V] [-o table|json|yaml] [--admin-socket PATH]",
+		Name:  "hosts",
+		Usage: "list the hosts that report, or explain the answer that one gets",
+		UsageText: "teleport-find hosts [--group NAME] [--state STATE] [--version V] [-o table|json|yaml] [--admin-socket PATH]\n" +
+			"teleport-find hosts ID|HOSTNAME [--as-if] [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
 		Description: `Hosts are listed by their own reports. The version that counts for a state is the target of the rollout or, in a group that
 was rolled back, the one that it goes back to. The state of a host is the first of these that holds: revoked; cloned (several
 hosts report with its secret); absent (no report for 25 minutes); on_target (it runs the version); failed (the version has
 failed on it); pinned; disabled; updating (it has begun to update to the version); told (it has said that it was told to
-update, and has not begun); waiting (it has not said that it was told to update to the version).`,
+update, and has not begun); waiting (it has not said that it was told to update to the version).
+
+With an ID or a hostname, it explains the answer that this host gets. ID is what is in the host's
+/var/lib/teleport/host_uuid: a UUID, or ACCOUNT-INSTANCE on EC2. If several hosts have reported the hostname, all are listed. What the
+host has reported says which group it is in. Of a host that has not joined nothing is known; with --as-if, the command says
+what a host of that ID would be told, in the group of --group.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "group", Usage: "only those of the group `NAME`"},
+			&cli.StringFlag{Name: "group", Usage: "only those of the group `NAME`; with an ID, the group that the host asks for"},
 			&cli.StringFlag{Name: "state", Usage: "only those in the state `STATE`"},
 			&cli.StringFlag{Name: "version", Usage: "only those that run the version `V`"},
 			&cli.IntFlag{Name: "limit", Value: 1000, Usage: "at most `N` hosts"},
+			&cli.BoolFlag{Name: "as-if", Usage: "with an ID, say what a host would be told that has not joined"},
+			&cli.StringFlag{Name: "update-id", Usage: "with an ID, the `ID` that the host's agent has made for its updater"},
 			outputFlag("table"), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if err := noWords(c); err != nil {
-				return fmt.Errorf("%w; one host: teleport-find host ID", err)
-			}
-			if c.Int("limit") < 1 {
-				return usageErrorf("--limit %d is not a number above 0", c.Int("limit"))
-			}
-			found, err := askHosts(c)
-			if err != nil {
+			words, err := wordsOf(c)
+			switch {
+			case err != nil:
 				return err
+			case len(words) > 1:
+				return usageErrorf("hosts takes the UUID or the hostname of one host, got %q", words)
+			case len(words) == 1:
+				return explainHost(c, words[0])
 			}
-			if err := knownGroup(c, found); err != nil {
-				return err
-			}
-			if err := printAs(c, found, writeHosts); err != nil {
-				return err
-			}
-			if more := found.Total - len(found.Hosts); more > 0 {
-				fmt.Fprintf(c.App.ErrWriter, "and %d more: --limit shows them\n", more)
-			}
-			return nil
+			return listHosts(c)
 		},
 	}
+}
+
+func listHosts(c *cli.Context) error {
+	if c.Int("limit") < 1 {
+		return usageErrorf("--limit %d is not a number above 0", c.Int("limit"))
+	}
+	found, err := askHosts(c)
+	if err != nil {
+		return err
+	}
+	if err := knownGroup(c, found); err != nil {
+		return err
+	}
+	if err := printAs(c, found, writeHosts); err != nil {
+		return err
+	}
+	if more := found.Total - len(found.Hosts); more > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "and %d more: --limit shows them\n", more)
+	}
+	return nil
 }
 
 // knownGroup refuses a group that neither a host nor the schedule names: an empty list
@@ -139,41 +157,19 @@ func remark(h adminapi.Host) string {
 	return ""
 }
 
-func hostCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "host",
-		Usage:     "explain the answer that a host gets",
-		UsageText: "teleport-find host ID|HOSTNAME [--as-if] [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `ID is what is in the host's /var/lib/teleport/host_uuid: a UUID, or ACCOUNT-INSTANCE on EC2. If several ` +
-			`hosts have reported the hostname, all are listed. What the
-host has reported says which group it is in. Of a host that has not joined nothing is known; with --as-if, the command says
-what a host of that ID would be told, in the group of --group.`,
-		OnUsageError: onUsageError,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "group", Usage: "`NAME` of the group that the host asks for, instead of the one it has reported"},
-			&cli.BoolFlag{Name: "as-if", Usage: "say what a host would be told that has not joined"},
-			&cli.StringFlag{Name: "update-id", Usage: "`ID` that the host's agent has made for its updater"},
-			outputFlag("table"), adminSocketFlag(),
-		},
-		Action: func(c *cli.Context) error {
-			name, err := oneWord(c, "the UUID or the hostname of one host")
-			if err != nil {
-				return err
-			}
-			id, err := hostNamed(c, name)
-			if err != nil {
-				return err
-			}
-			answer, err := askWhy(c, id)
-			if err != nil {
-				return err
-			}
-			return printAs(c, answer, func(w io.Writer, answer hostWhy) error {
-				_, err := io.WriteString(w, whyText(answer))
-				return err
-			})
-		},
+func explainHost(c *cli.Context, name string) error {
+	id, err := hostNamed(c, name)
+	if err != nil {
+		return err
 	}
+	answer, err := askWhy(c, id)
+	if err != nil {
+		return err
+	}
+	return printAs(c, answer, func(w io.Writer, answer hostWhy) error {
+		_, err := io.WriteString(w, whyText(answer))
+		return err
+	})
 }
 
 // hostNamed returns the ID of a host, or of the only host with a hostname.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/rollout"
 	"teleport-update/internal/console"
 )
 
@@ -39,30 +38,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text",
 				Usage: "how to write the log, `text|json`"},
 		}, serverFlags()...),
-		Commands: append([]*cli.Command{
+		Commands: []*cli.Command{
 			serveCommand(),
 			statusCommand(),
 			setVersionCommand(),
-			modeCommand("enable", rollout.Enabled, "let hosts update"),
-			modeCommand("suspend", rollout.Suspended, "pause updates; new hosts still install the version"),
-			modeCommand("disable", rollout.Disabled, "turn updates off; somebody else updates the hosts"),
+			modeCommand(),
 			applyCommand(),
-			setGroupCommand(),
-			resetConfigCommand(),
 			getCommand(),
+			editCommand(),
+			rolloutCommand(),
 			planCommand(),
 			simulateCommand(),
-			reportCommand(),
-			askedCommand(),
 			hostsCommand(),
-			hostCommand(),
 			historyCommand(),
-			tokensCommand(),
-			revokeCommand(),
-			accessCommand(),
+			tokenCommand(),
 			notifyCommand(),
 			channelsCommand(),
-			exportChannelsCommand(),
 			backupCommand(),
 			restoreCommand(),
 			storeCommand(),
@@ -79,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 					return printVersion(c)
 				},
 			},
-		}, orderCommands()...),
+		},
 		Action: func(c *cli.Context) error {
 			if c.Bool("version") && c.NArg() == 0 {
 				return printVersion(c)
@@ -102,17 +93,25 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // spelled turns common first guesses into the words of this program: "--version", "help",
-// "help COMMAND" and tctl's "autoupdate COMMAND".
+// "help COMMAND" and the aliases.
 func spelled(args []string) []string {
 	switch {
 	case len(args) == 2 && args[1] == "--version":
 		return []string{args[0], "version"}
 	case len(args) > 1 && args[1] == "help":
 		return append(append([]string{args[0]}, args[2:]...), "--help")
-	case len(args) > 1 && args[1] == "autoupdate":
-		if words, ok := fromTctl(args[2:]); ok {
-			return append(args[:1:1], words...)
-		}
+	case len(args) > 1:
+		return append(args[:1:1], unaliased(args[1:])...)
 	}
 	return args
+}
+
+// needsWord is the action of a command that only has subcommands.
+func needsWord(usage string) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.NArg() > 0 {
+			return usageErrorf("there is no command \"%s %s\": teleport-find %s", c.Command.Name, c.Args().First(), usage)
+		}
+		return usageErrorf("%s needs a word: teleport-find %s", c.Command.Name, usage)
+	}
 }

@@ -44,8 +44,8 @@ func TestNoMetricHoldsASecret(t *testing.T) {
 	p := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"),
 		"--admin-socket", filepath.Join(dir, "admin.sock"), "--channels", channels, "--metrics-listen", "127.0.0.1:0")
 	k := &kept{t: t, dir: dir, server: p}
-	token := regexp.MustCompile(`\S{20,}`).FindString(k.must("tokens", "add", "web"))
-	access := regexp.MustCompile(`\S{20,}`).FindString(k.must("access", "add", "ops", "--role", "version-admin"))
+	token := regexp.MustCompile(`\S{20,}`).FindString(k.must("token", "add", "web"))
+	access := regexp.MustCompile(`\S{20,}`).FindString(k.must("token", "add", "ops", "--role", "version-admin"))
 	k.must("set-version", "15.2.0", "--schedule", "immediate", "--reason", marked)
 	secrets := []string{marked, token, access}
 	for _, path := range []string{"/v1/agents/heartbeat", "/v1/agents/join", "/v1/stable/version", "/releases/" + marked, "/v1/webapi/find?host=" + marked} {

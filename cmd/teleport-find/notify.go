@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -42,13 +38,6 @@ func (a *source) failingWebhooks() (failing int) {
 // webhooks adapts a Notifier to the admin API.
 type webhooks struct{ notifier *notify.Notifier }
 
-func (h webhooks) List() (list []adminapi.Hook) {
-	for _, one := range h.notifier.Hooks() {
-		list = append(list, adminapi.Hook(one))
-	}
-	return list
-}
-
 func (h webhooks) Test(ctx context.Context, name string) error {
 	err := h.notifier.Test(ctx, name)
 	if _, not := errors.AsType[*notify.UndeliveredError](err); not {
@@ -63,13 +52,12 @@ func notifyCommand() *cli.Command {
 	const group = "teleport-find notify "
 	return &cli.Command{
 		Name:  "notify",
-		Usage: "list, try and remove the webhooks that are told when a rollout halts",
+		Usage: "try and remove the webhooks that are told when a rollout halts",
 		Description: `A webhook is a resource autoupdate_notify, which "teleport-find apply" writes: a URL, a file with the secret of its
 signature, and the kinds of events that it is for (halted, stalled, blocked, done, retried). The server that makes a
-change posts its event, three times at most within ten minutes. The list says what the server that answers has posted.`,
-		UsageText:    group + "[-o table|json|yaml] | test NAME | remove NAME",
+change posts its event, three times at most within ten minutes. "teleport-find status" names the webhooks that miss events.`,
+		UsageText:    group + "test NAME | remove NAME",
 		OnUsageError: onUsageError, HideHelpCommand: true,
-		Flags: []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Subcommands: []*cli.Command{
 			{
 				Name: "test", Usage: "have the server post a test event to a webhook, and say what came of it", OnUsageError: onUsageError,
@@ -115,43 +103,6 @@ change posts its event, three times at most within ten minutes. The list says wh
 				},
 			},
 		},
-		Action: func(c *cli.Context) error {
-			words, err := wordsOf(c)
-			if err != nil {
-				return err
-			}
-			if len(words) > 0 {
-				return usageErrorf("notify takes test or remove, got %q", words[0])
-			}
-			return show(c, "/v1/notify", func(w io.Writer, list adminapi.Hooks) error {
-				t := newTable("WEBHOOK", "ADDRESS", "KINDS", "WAITING", "LAST DELIVERED", "STATE")
-				for _, h := range list.Hooks {
-					t.row(h.Name, h.Address, kindWords(h.Kinds), strconv.Itoa(h.Waiting), whenOf(h.Delivered), hookState(h))
-				}
-				return t.print(w)
-			})
-		},
+		Action: needsWord("notify test|remove NAME"),
 	}
-}
-
-func kindWords(kinds []rollout.NoticeKind) string {
-	var words []string
-	for _, k := range kinds {
-		words = append(words, string(k))
-	}
-	return strings.Join(words, ", ")
-}
-
-func whenOf(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return rollout.Clock(t)
-}
-
-func hookState(h adminapi.Hook) string {
-	if h.Failing.IsZero() {
-		return "ok"
-	}
-	return "fails since " + rollout.Clock(h.Failing) + ": " + firstLine(h.Error)
 }

@@ -28,10 +28,10 @@ func TestAnOrderSaysWhatFollowsFromIt(t *testing.T) {
 	if out := s.run("status"); !strings.Contains(out, "0 of 1 host of dev is on 15.2.0") {
 		t.Fatalf("dev does not update:\n%s", out)
 	}
-	if out := s.run("mark-done dev --dry-run"); !strings.Contains(out, "dev would be done") || !strings.Contains(out, "nothing was changed") {
+	if out := s.run("rollout done dev --dry-run"); !strings.Contains(out, "dev would be done") || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("a dry run says\n%s", out)
 	}
-	if out := s.run("mark-done dev"); !strings.Contains(out, "updating: 0 of 3 hosts of prod are on 15.2.0") {
+	if out := s.run("rollout done dev"); !strings.Contains(out, "updating: 0 of 3 hosts of prod are on 15.2.0") {
 		t.Errorf("prod starts at once, and what is said is\n%s", out)
 	}
 }
@@ -44,7 +44,7 @@ func TestOneHostIsOne(t *testing.T) {
 	s.run("set-version 15.2.0")
 	said := ""
 	look := func() {
-		for _, command := range []string{"status", "report", "plan preview", "hosts", "history"} {
+		for _, command := range []string{"status", "plan", "hosts", "history"} {
 			said += s.run(command)
 		}
 	}
@@ -59,7 +59,7 @@ func TestOneHostIsOne(t *testing.T) {
 			t.Errorf("%q is said:\n%s", wrong, said)
 		}
 	}
-	for _, want := range []string{"1 host has joined", "1 of 1 host failed", "halted"} {
+	for _, want := range []string{"1 of 1 host failed", "halted"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not said:\n%s", want, said)
 		}

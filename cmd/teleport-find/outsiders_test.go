@@ -33,15 +33,13 @@ var answersOf = []struct {
 }{
 	{"/v1/overview", adminapi.Overview{}, []string{"status"}},
 	{"/v1/hosts", adminapi.Hosts{}, []string{"hosts"}},
-	{"/v1/hosts/x", adminapi.Host{}, []string{"host x --as-if"}},
+	{"/v1/hosts/x", adminapi.Host{}, []string{"hosts x --as-if"}},
 	{"/v1/why", adminapi.Why{}, nil}, // host shows it
 	{"/v1/history", adminapi.History{}, []string{"history"}},
-	{"/v1/tokens", adminapi.Tokens{}, []string{"tokens"}},
-	{"/v1/access", adminapi.AccessTokens{}, []string{"access"}},
+	{"/v1/tokens", adminapi.Tokens{}, []string{"token"}},
+	{"/v1/access", adminapi.AccessTokens{}, []string{"token"}},
 	{"/v1/channels", adminapi.Channels{}, []string{"channels"}},
-	{"/v1/counts", adminapi.Counts{}, []string{"report"}},
-	{"/v1/asked", adminapi.Asked{}, []string{"asked"}},
-	{"/v1/orders", adminapi.OrderResult{}, []string{"start-update g", "mark-done g", "rollback g", "retry g"}},
+	{"/v1/orders", adminapi.OrderResult{}, []string{"rollout start g", "rollout done g", "rollout back g", "rollout retry g"}},
 	{"/v1/resources", adminapi.Result{}, []string{"set-version 1.2.3"}},
 }
 
@@ -158,7 +156,7 @@ func TestWordsOfOthersDriveNoTerminal(t *testing.T) {
 						for _, format := range formats {
 							runs++
 							words := strings.Fields(command)
-							args := append([]string{"teleport-find", words[0], "--admin-socket", socket, "-o", format}, words[1:]...)
+							args := slices.Concat([]string{"teleport-find"}, words, []string{"--admin-socket", socket, "-o", format})
 							run(args, slave, slave)
 							var out, errors bytes.Buffer
 							code := run(args, &out, &errors)

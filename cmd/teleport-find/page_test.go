@@ -17,7 +17,7 @@ func TestThePageIsOnTheAdminListenerAlone(t *testing.T) {
 	p := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"),
 		"--admin-socket", filepath.Join(dir, "admin.sock"), "--admin-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
 	k := &kept{t: t, dir: dir, server: p}
-	access := regexp.MustCompile(`\S{20,}`).FindString(k.must("access", "add", "eyes", "--role", "viewer"))
+	access := regexp.MustCompile(`\S{20,}`).FindString(k.must("token", "add", "eyes", "--role", "viewer"))
 	k.must("set-version", "15.2.0", "--schedule", "immediate")
 	at := "http://" + p.logged(`msg="serving the admin API and the page.*" address=(\S+)`)
 	jar, err := cookiejar.New(nil)

@@ -14,53 +14,46 @@ import (
 
 func planCommand() *cli.Command {
 	return &cli.Command{
-		Name:            "plan",
-		Usage:           "say when each group would start",
-		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
-		Subcommands: []*cli.Command{{
-			Name:      "preview",
-			Usage:     "say when each group would start",
-			UsageText: "teleport-find plan preview [GROUP…] [-f FILE] [-o table|json|yaml] [--admin-socket PATH]",
-			Description: `Prints the earliest times, before which no group starts by itself; "teleport-find simulate" tries how a
+		Name:      "plan",
+		Usage:     "say when each group would start",
+		UsageText: "teleport-find plan [GROUP…] [-f FILE] [-o table|json|yaml] [--admin-socket PATH]",
+		Description: `Prints the earliest times, before which no group starts by itself; "teleport-find simulate" tries how a
 rollout goes on. With -f, the resources come from a file, and nothing is written.`,
-			OnUsageError: onUsageError,
-			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with resources that are not applied yet; - for the " +
-					"standard input"},
-				outputFlag("table"), adminSocketFlag(),
-			},
-			Action: func(c *cli.Context) error {
-				words, err := wordsOf(c)
-				if err != nil {
-					return err
-				}
-				starts, warnings, err := askStarts(c)
-				if err != nil {
-					return err
-				}
-				if groups := list(words); len(groups) > 0 {
-					for _, name := range groups {
-						if !slices.ContainsFunc(starts, func(s groupStart) bool { return s.Name == name }) {
-							return fmt.Errorf("there is no group %q", name)
-						}
+		OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with resources that are not applied yet; - for the " +
+				"standard input"},
+			outputFlag("table"), adminSocketFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			starts, warnings, err := askStarts(c)
+			if err != nil {
+				return err
+			}
+			if groups := list(words); len(groups) > 0 {
+				for _, name := range groups {
+					if !slices.ContainsFunc(starts, func(s groupStart) bool { return s.Name == name }) {
+						return fmt.Errorf("there is no group %q", name)
 					}
-					starts = slices.DeleteFunc(starts, func(s groupStart) bool { return !slices.Contains(groups, s.Name) })
 				}
-				if c.String("output") != "table" {
-					return printValue(c, starts)
-				}
-				t := newTable("GROUP", "STATE", "STARTS AT THE EARLIEST", "HOSTS", "AT A TIME")
-				for _, s := range starts {
-					t.row(s.Name, string(s.State), s.words(), hostWords(s), s.AtATime)
-				}
-				for _, warning := range warnings {
-					fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", console.Line(warning))
-				}
-				return t.print(c.App.Writer)
-			},
-		}},
-		Action: func(c *cli.Context) error { return usageErrorf("plan needs a word: teleport-find plan preview") },
+				starts = slices.DeleteFunc(starts, func(s groupStart) bool { return !slices.Contains(groups, s.Name) })
+			}
+			if c.String("output") != "table" {
+				return printValue(c, starts)
+			}
+			t := newTable("GROUP", "STATE", "STARTS AT THE EARLIEST", "HOSTS", "AT A TIME")
+			for _, s := range starts {
+				t.row(s.Name, string(s.State), s.words(), hostWords(s), s.AtATime)
+			}
+			for _, warning := range warnings {
+				fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", console.Line(warning))
+			}
+			return t.print(c.App.Writer)
+		},
 	}
 }
 

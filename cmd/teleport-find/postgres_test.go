@@ -21,13 +21,13 @@ func TestServersShareADatabase(t *testing.T) {
 	database.SQL("postgres", "ALTER USER postgres PASSWORD 'open sesame'")
 	one, other := onDatabase(t, address), onDatabase(t, address)
 	one.must("set-version", "15.2.0", "--schedule", "immediate")
-	one.must("enable")
+	one.must("mode", "enabled")
 	other.eventually("15.2.0", true)
 	database.Kill()
 	for _, k := range []*kept{one, other} {
 		k.eventually("15.2.0", false)
 	}
-	if out, code := other.run("suspend", "--reason", "a test"); code != 1 || !strings.Contains(out, "no host is told to update") {
+	if out, code := other.run("mode", "suspended", "--reason", "a test"); code != 1 || !strings.Contains(out, "no host is told to update") {
 		t.Errorf("suspend without a database ends with %d: %s", code, out)
 	}
 	database.Boot()
@@ -102,7 +102,8 @@ func onDatabase(t *testing.T, address string) *kept {
 	k := &kept{t: t, dir: t.TempDir()}
 	password := filepath.Join(k.dir, "password")
 	write(t, password, "open sesame\n")
-	k.server = serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", address, "--store-password-file", password, "--admin-socket", filepath.Join(k.dir, "admin.sock"))
+	k.server = serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", address, "--store-password-file", password,
+		"--admin-socket", filepath.Join(k.dir, "admin.sock"), "--metrics-listen", "127.0.0.1:0")
 	return k
 }
 
@@ -111,7 +112,7 @@ func TestAStoreIsTakenToADatabaseAndBack(t *testing.T) {
 	address := database.Database("find")
 	k := newKept(t)
 	k.must("set-version", "15.2.0", "--schedule", "immediate")
-	k.must("enable")
+	k.must("mode", "enabled")
 	before := k.must("history")
 	k.stop()
 	if out := k.must("store", "copy", k.store(), address); !strings.Contains(out, "begins a new epoch") || strings.Contains(out, "postgres@") {

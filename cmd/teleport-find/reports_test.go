@@ -81,7 +81,7 @@ func TestNoAcknowledgedReportIsLost(t *testing.T) {
 		return serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket())
 	}
 	s := start()
-	code, out := a.run("", "tokens", "add", "web", "--reason", "a test", "-o", "json")
+	code, out := a.run("", "token", "add", "web", "--reason", "a test", "-o", "json")
 	var made adminapi.Token
 	if err := json.Unmarshal([]byte(out), &made); code != 0 || err != nil || made.Token == "" {
 		t.Fatalf("%d %s", code, out)
@@ -137,21 +137,21 @@ func TestNoAcknowledgedReportIsLost(t *testing.T) {
 		code int
 		says string
 	}{
-		{"tokens", 0, "all groups"},
-		{"tokens add web", 1, "the token web exists already"},
-		{"tokens add Web", 1, "is not one of a-z"},
-		{"tokens add short --expires soon", 1, "a duration such as 24h"},
-		{"tokens add dev --group dev --expires 24h", 0, "teleport-find-"},
-		{"tokens", 0, "dev"},
-		{"tokens revoke web --reason over", 0, "token web was revoked"},
-		{"tokens revoke web", 1, "there is no join token"},
-		{"revoke " + one + " --reason stolen", 0, "does not report any more"},
-		{"revoke " + one, 1, "revoked before"},
-		{"revoke web-1", 1, "no host"},
-		{"revoke 123456789012-i-0123456789abcdef0", 1, `no host "d70bdd93-c0bc-e162-ed32-dbafe7143f50"`},
-		{"host 123456789012-i-0123456789abcdef0", 1, "no host d70bdd93-c0bc-e162-ed32-dbafe7143f50 has joined"},
+		{"token", 0, "all groups"},
+		{"token add web", 1, "the token web exists already"},
+		{"token add Web", 1, "is not one of a-z"},
+		{"token add short --expires soon", 1, "a duration such as 24h"},
+		{"token add dev --group dev --expires 24h", 0, "teleport-find-"},
+		{"token", 0, "dev"},
+		{"token revoke web --reason over", 0, "token web was revoked"},
+		{"token revoke web", 1, "there is no join token"},
+		{"token revoke-host " + one + " --reason stolen", 0, "does not report any more"},
+		{"token revoke-host " + one, 1, "revoked before"},
+		{"token revoke-host web-1", 1, "no host"},
+		{"token revoke-host 123456789012-i-0123456789abcdef0", 1, `no host "d70bdd93-c0bc-e162-ed32-dbafe7143f50"`},
+		{"hosts 123456789012-i-0123456789abcdef0", 1, "no host d70bdd93-c0bc-e162-ed32-dbafe7143f50 has joined"},
 		{"history", 0, "stolen"},
-		{"history -o json", 0, `"what":"tokens add web","why":"a test","key":"agents/token/web","from_revision":0`},
+		{"history -o json", 0, `"what":"token add web","why":"a test","key":"agents/token/web","from_revision":0`},
 	} {
 		if code, out := a.run("", strings.Fields(step.args)...); code != step.code || !strings.Contains(out, step.says) {
 			t.Errorf("%s: exit code %d\n%s\nwant %d and %s", step.args, code, out, step.code, step.says)

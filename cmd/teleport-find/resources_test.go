@@ -44,16 +44,16 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		{"get autoupdate_version", 1, "there is no autoupdate_version in the store", "15.1.0"},
 		{"set-version v15.1.0 --dry-run", 0, "autoupdate_version would be created (a dry run)\nhosts would be told 15.1.0 oss, and to stay as they are\n", "15.1.0"},
 		{"set-version v15.1.0 --schedule=immediate", 0, "autoupdate_version created\nhosts are told 15.1.0 oss, and to stay as they are\nnote: updates are disabled", "15.1.0"},
-		{"enable", 0, "autoupdate_config created\nhosts are told 15.1.0 oss, and to update\n", "15.1.0 now"},
+		{"mode enabled", 0, "autoupdate_config created\nhosts are told 15.1.0 oss, and to update\n", "15.1.0 now"},
 		{"set-version --start 15.1.0 15.2.0", 0, "warning: there is no tarball of this version and edition, with its .sha256, in the releases folder: 15.2.0 oss", "15.2.0 now"},
 		{"get -o json autoupdate_version", 0, `"spec":{"agents":{"start_version":"15.1.0","target_version":"15.2.0","schedule":"immediate"}}}`, "15.2.0 now"},
-		{"suspend", 0, "autoupdate_config changed", "15.2.0"},
-		{"suspend", 0, "autoupdate_config unchanged", "15.2.0"},
+		{"mode suspended", 0, "autoupdate_config changed", "15.2.0"},
+		{"mode suspended", 0, "autoupdate_config unchanged", "15.2.0"},
 		{"set-version 15.1.0", 0, "updates are suspended by autoupdate_config", "15.1.0"},
-		{"enable --dry-run", 0, "would be changed", "15.1.0"},
+		{"mode enabled --dry-run", 0, "would be changed", "15.1.0"},
 		{"set-version 15.2.0 --help", 0, "teleport-find set-version VERSION", "15.1.0"},
 		{"set-version 15.2.0 -h", 0, "teleport-find set-version VERSION", "15.1.0"},
-		{"disable", 0, "updates are disabled by autoupdate_config", "15.1.0"},
+		{"mode disabled", 0, "updates are disabled by autoupdate_config", "15.1.0"},
 		{"get autoupdate_config -o yaml", 0, "spec:\n  agents:\n    mode: disabled\n", "15.1.0"},
 		{"get", 0, "\n---\nkind: autoupdate_version\n", "15.1.0"}, // all of them
 		{"get nothing", 2, "get takes one of autoupdate_config, autoupdate_version", "15.1.0"},
@@ -97,7 +97,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 	if _, err := os.Lstat(a.socket()); err == nil {
 		t.Error("the socket is left behind")
 	}
-	if code, out := a.run("", "enable"); code != 1 || !strings.Contains(out, "no find server listens on "+a.socket()) {
+	if code, out := a.run("", "mode", "enabled"); code != 1 || !strings.Contains(out, "no find server listens on "+a.socket()) {
 		t.Errorf("without a server: exit code %d\n%s", code, out)
 	}
 	s = start()

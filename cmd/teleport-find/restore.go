@@ -27,7 +27,7 @@ changed, takes the place of the store in one step, and the store of before is ke
 
 A backup does not know what has happened since: which hosts have updated, which groups were halted. So updates are
 suspended, if they were enabled, and no host is told to update until somebody has looked at "teleport-find status"
-and says "teleport-find enable". Tokens are those of the backup: one that was revoked since is valid again.`,
+and says "teleport-find mode enabled". Tokens are those of the backup: one that was revoked since is valid again.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			storeFlag(),
@@ -284,7 +284,7 @@ func (r restored) print(w io.Writer) error {
 	}
 	if r.Suspended {
 		b.WriteString("updates are suspended: start the server, look at \"teleport-find status\", " +
-			"and let them go on with \"teleport-find enable\"\n")
+			"and let them go on with \"teleport-find mode enabled\"\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -233,21 +233,21 @@ func TestNoSecretComesOut(t *testing.T) {
 	s.webhooks()
 	s.command("set-version", "15.2.0", "--start", "15.1.0", "--reason", "a test")
 	s.hosts()
-	access := s.made("access", "add", "ops", "--role", "admin")
+	access := s.made("token", "add", "ops", "--role", "admin")
 	s.secrets["access token"] = access
 	file, wrong := filepath.Join(s.dir, "access"), filepath.Join(s.dir, "wrong")
 	writeSecret(t, file, access+"\n")
 	writeSecret(t, wrong, s.secrets["a wrong token"]+"\n")
 	s.command("notify", "test", "good")
 	s.command("notify", "test", "nobody")
-	s.command("--server", s.admin, "--access-token-file", file, "mark-done", "dev", "--reason", "a test")
+	s.command("--server", s.admin, "--access-token-file", file, "rollout", "done", "dev", "--reason", "a test")
 	s.command("--server", s.admin, "--access-token-file", wrong, "status")
-	s.command("--server", s.admin, "--access-token-file", file, "rollback")
-	s.until("the webhook that nobody listens for fails", func() bool { return strings.Contains(s.must("notify"), "refused") })
+	s.command("--server", s.admin, "--access-token-file", file, "rollout", "back")
+	s.until("the webhook that nobody listens for fails", func() bool { return strings.Contains(s.must("status"), "refused") })
 	s.page(access)
 	for _, command := range []string{
-		"status", "status -o json", "get", "get -o json", "get autoupdate_notify/good", "hosts -o json", "host 00000001-0001-4000-8000-000000000001 -o json",
-		"history -o json", "tokens -o json", "access -o json", "notify", "notify -o json", "asked -o json", "report -o json", "channels -o json",
+		"status", "status -o json", "get", "get -o json", "get autoupdate_notify/good", "hosts -o json", "hosts 00000001-0001-4000-8000-000000000001 -o json",
+		"history -o json", "token -o json", "channels -o json",
 	} {
 		s.command(strings.Fields(command)...)
 	}
@@ -261,7 +261,7 @@ func TestNoSecretComesOut(t *testing.T) {
 	s.command("backup", filepath.Join(s.dir, "b.db"), "--store", copied)
 	// What is said while the database is away, and of a password that does not hold any more.
 	database.Kill()
-	s.command("suspend", "--reason", "a test")
+	s.command("mode", "suspended", "--reason", "a test")
 	s.command("status")
 	_, ready := scrape(t, s.metrics+"/readyz")
 	s.says("/readyz without a database", ready)
@@ -275,8 +275,8 @@ func TestNoSecretComesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.says("the backup itself", string(backup))
-	if !json.Valid([]byte(s.said["notify -o json"])) || !strings.Contains(s.said["log"], "msg=request") || !strings.Contains(s.said["notifications"], "rollout.done") {
-		t.Errorf("the test does not look where it should:\n%s\n%s", s.said["notify -o json"], s.said["notifications"])
+	if !json.Valid([]byte(s.said["status -o json"])) || !strings.Contains(s.said["log"], "msg=request") || !strings.Contains(s.said["notifications"], "rollout.done") {
+		t.Errorf("the test does not look where it should:\n%s\n%s", s.said["status -o json"], s.said["notifications"])
 	}
 	for where, text := range s.said {
 		for _, found := range seenIn(text, s.secrets) {

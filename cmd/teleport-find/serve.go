@@ -18,7 +18,6 @@ import (
 	"teleport-update/find/server"
 	"teleport-update/find/server/answers"
 	"teleport-update/find/server/files"
-	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/metrics"
 	"teleport-update/find/server/parts"
 	releases "teleport-update/internal/version"
@@ -52,7 +51,7 @@ other groups and of none. What an entry leaves out is as in "default", then as i
 The server reads an edit within about two seconds, or at once on SIGHUP, which reads a renewed certificate, too. A file
 with an error in it changes nothing: the last good answers stay, and the log says why.
 
-With --store, what hosts are told is in a file that "teleport-find set-version", "enable", "suspend", "disable" and
+With --store, what hosts are told is in a file that "teleport-find set-version", "mode" and
 "apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases that
 has its .sha256 beside it is told; until "enable", hosts stay as they are. Versions of the schedule regular go from group to
 group by themselves. --agent-version and --groups override it: with either, the store is not used.
@@ -92,7 +91,7 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, " +
 				"such as set-version, enable and apply; needs --store"},
 			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other " +
-				"machines, with access tokens (see teleport-find access --help); with the certificate of --listen, plain http on " +
+				"machines, with access tokens (see teleport-find token --help); with the certificate of --listen, plain http on " +
 				"loopback addresses only"},
 			&cli.StringFlag{
 				Name: "metrics-listen", EnvVars: env("METRICS_LISTEN"),
@@ -176,11 +175,6 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer answers.close()
-	named := func(string) bool { return false }
-	if answers.stored != nil {
-		named = answers.stored.Named
-	}
-	answers.asked = inventory.NewAsked(now, named)
 	if answers.channels, err = newChannels(c, answers.Answerer, log); err != nil {
 		return err
 	}
@@ -228,7 +222,7 @@ func serve(c *cli.Context) error {
 	}, log)
 	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
 	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script,
-		Fleet: answers.fleet, Asked: answers.asked, Blocked: answers.blocked, AccessLog: c.Bool("access-log"), Channels: answers.channels,
+		Fleet: answers.fleet, Blocked: answers.blocked, AccessLog: c.Bool("access-log"), Channels: answers.channels,
 		ReleaseTemplate: c.String("release-template"), Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err

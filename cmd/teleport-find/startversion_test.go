@@ -47,7 +47,7 @@ func TestTheFirstVersionStartsFromWhatHostsRun(t *testing.T) {
 				if ticked {
 					s.tick()
 				}
-				out := s.run("host 0000ffff-0000-4000-8000-000000000000 --as-if --group prod")
+				out := s.run("hosts 0000ffff-0000-4000-8000-000000000000 --as-if --group prod")
 				if !strings.Contains(out, "would be told "+tc.start+" oss, and to stay as it is") {
 					t.Errorf("a new host of prod, ticked %v:\n%s", ticked, out)
 				}

@@ -12,12 +12,15 @@ type Verb string
 
 // The verbs.
 const (
-	StartUpdate Verb = "start-update"
-	MarkDone    Verb = "mark-done"
-	Rollback    Verb = "rollback"
+	StartUpdate Verb = "start"
+	MarkDone    Verb = "done"
+	Rollback    Verb = "back"
 	Retry       Verb = "retry"
 	Reset       Verb = "reset"
 )
+
+// Command is the command of teleport-find that gives the order.
+func (v Verb) Command() string { return "rollout " + string(v) }
 
 // Order is a step that a person wants, whatever the schedule says.
 type Order struct {
@@ -71,7 +74,7 @@ func (o Order) Apply(c *Config, v *Version, r *Rollout, n Counts, now time.Time)
 		return Result{}, refuse("the rollout of version %s has not begun: the server begins it at its next tick", v.Spec.Agents.TargetVersion)
 	}
 	if o.To != "" && o.Verb != Rollback {
-		return Result{}, refuse("%s goes nowhere: --to is for a rollback", o.Verb)
+		return Result{}, refuse("%s goes nowhere: --to is for %s", o.Verb.Command(), Rollback.Command())
 	}
 	e := newEngine(r, n, now)
 	e.refresh()
@@ -142,7 +145,7 @@ func (o Order) steps(e *engine) (list []*step, err error) {
 	case len(o.Groups) > 0:
 		return list, nil
 	case o.Verb != Rollback:
-		return nil, refuse("%s of which groups?", o.Verb)
+		return nil, refuse("%s: which groups?", o.Verb.Command())
 	}
 	for _, s := range e.steps {
 		if s.g.State != Unstarted && s.g.State != RolledBack {
@@ -183,7 +186,7 @@ func (o Order) row(s *step) (*order, error) {
 	case o.Verb == StartUpdate && s.g.State == Canarying:
 		return nil, refuse("group %s waits for its canaries: --force goes on without them", excerpt(s.g.Name))
 	}
-	return nil, refuse("group %s is %s: %s does nothing with it", excerpt(s.g.Name), s.g.State, o.Verb)
+	return nil, refuse("group %s is %s: %s does nothing with it", excerpt(s.g.Name), s.g.State, o.Verb.Command())
 }
 
 // Groups that choose hosts cannot begin before the counts are complete.
@@ -291,7 +294,7 @@ func (s *step) retry() {
 
 // Words is the order as the history has it: the command without its reason.
 func (o Order) Words() string {
-	words := []string{string(o.Verb)}
+	words := []string{o.Verb.Command()}
 	if o.Force {
 		words = append(words, "--force")
 	}

@@ -100,7 +100,7 @@ func tables() []table {
 	}
 	byHand := table{head: []string{"command", "of a group that is", "if", "then"}}
 	for _, o := range orders {
-		command := string(o.verb)
+		command := o.verb.Command()
 		if o.force {
 			command += " --force"
 		}
@@ -117,7 +117,7 @@ func tables() []table {
 		}
 		byHand.rows = append(byHand.rows, []string{code(command), of, o.when, o.then})
 	}
-	byHand.rows = append(byHand.rows, []string{code(Reset), "the whole rollout", "", resetWords})
+	byHand.rows = append(byHand.rows, []string{code(Reset.Command()), "the whole rollout", "", resetWords})
 	answers := table{head: []string{"mode", "group", "`agent_version`", "`agent_autoupdate`"}}
 	for _, row := range FindTable {
 		answers.rows = append(answers.rows, []string{row.Mode, row.Group, row.Version, row.Update})

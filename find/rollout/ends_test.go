@@ -136,7 +136,7 @@ func TestGroupsThatARollbackHaltedAreNamed(t *testing.T) {
 	w.want("rolledback unstarted!rollout_rolled_back")
 	w.order(Order{Verb: MarkDone, Groups: []string{"a"}})
 	o := Look(w.scene())
-	if o.Word != "halted" || len(o.Commands) != 2 || o.Commands[0] != "retry b" || o.Commands[1] != "mark-done b" {
+	if o.Word != "halted" || len(o.Commands) != 2 || o.Commands[0] != "rollout retry b" || o.Commands[1] != "rollout done b" {
 		t.Errorf("%s: %s %q", o.Word, o.Sentence, o.Commands)
 	}
 }

@@ -35,10 +35,10 @@ func Foresee(s Scene) (list []string) {
 // hosts updated. While the server does not know all hosts yet, it warns only if no host
 // reports at all: hosts that have joined may be on their way.
 func nobodyReports(r *Rollout, n Counts) []string {
-	help := "give hosts a token by which they report (tokens add)"
+	help := "give hosts a token by which they report (token add)"
 	if absent := n.Omitted[omitAbsent]; absent > 0 {
 		help = fmt.Sprintf("hosts that have joined and do not report now: %d (hosts --state absent); others need a token by which they "+
-			"report (tokens add)", absent)
+			"report (token add)", absent)
 	}
 	known, waiting, period := 0, 0, "hour"
 	if r.within(untilClosed) {

@@ -60,7 +60,7 @@ func TestWhereARollbackGoes(t *testing.T) {
 			t.Errorf("--to %s: %s; want %s", to, got, want)
 		}
 	}
-	if got := w.refused(Order{Verb: Retry, Groups: []string{"dev"}, To: "start"}); !strings.Contains(got, "--to is for a rollback") {
+	if got := w.refused(Order{Verb: Retry, Groups: []string{"dev"}, To: "start"}); !strings.Contains(got, "--to is for rollout back") {
 		t.Error(got)
 	}
 	w.order(Order{Verb: Rollback, To: "previous"})
@@ -73,7 +73,7 @@ func TestWhereARollbackGoes(t *testing.T) {
 	w.add("dev", 3, "17.1.0")
 	w.begin("Mon 10:00")
 	w.tick()
-	if o := Look(w.scene()); strings.Join(o.Commands, "; ") != "suspend; rollback --to previous dev" {
+	if o := Look(w.scene()); strings.Join(o.Commands, "; ") != "mode suspended; rollout back --to previous dev" {
 		t.Errorf("it names %q", o.Commands)
 	}
 }

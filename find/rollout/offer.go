@@ -11,7 +11,7 @@ const (
 	toPrevious = string(Rollback) + " --to " + BackToPrevious
 )
 
-// orderOf is a command for a group.
+// orderOf is the order of a verb and its flags for a group.
 func orderOf(command, group string) Order {
 	verb, flags, _ := strings.Cut(command, " ")
 	to, _ := strings.CutPrefix(flags, "--to ")
@@ -32,10 +32,10 @@ func (v *sight) offer(o *Outlook, g *GroupStatus, commands ...string) {
 		switch {
 		case offered[order.Verb]:
 		case !v.refuses(order, v.Counts):
-			o.Commands = append(o.Commands, command+" "+shellWord(g.Name))
+			o.Commands = append(o.Commands, "rollout "+command+" "+shellWord(g.Name))
 			offered[order.Verb] = true
 		case !v.Counts.Complete && !v.refuses(order, v.whenComplete()):
-			later = append(later, string(order.Verb))
+			later = append(later, order.Verb.Command())
 		}
 	}
 	if len(later) > 0 && !v.CompleteAt.IsZero() {

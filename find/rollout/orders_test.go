@@ -23,7 +23,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 	}
 	forced := func(groups ...string) Order { return Order{Verb: StartUpdate, Groups: groups, Force: true} }
 
-	t.Run("start-update", func(t *testing.T) {
+	t.Run("rollout start", func(t *testing.T) {
 		w := begun(three)
 		if got := w.refused(order(StartUpdate, "b")); !strings.Contains(got, "group b: group a comes before it, and is not done; --force") {
 			t.Error(got)
@@ -43,7 +43,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 		if plan := w.group("c").Plan; plan == nil || plan.HostCount != 5 {
 			t.Errorf("the plan is %+v", plan)
 		}
-		if got := w.refused(order(StartUpdate, "c")); !strings.Contains(got, "group c is active: start-update does nothing with it") {
+		if got := w.refused(order(StartUpdate, "c")); !strings.Contains(got, "group c is active: rollout start does nothing with it") {
 			t.Error(got)
 		}
 		w.counted = false
@@ -51,7 +51,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 			t.Error(got)
 		}
 	})
-	t.Run("start-update before the counts are complete", func(t *testing.T) {
+	t.Run("rollout start before the counts are complete", func(t *testing.T) {
 		w := begun(three)
 		w.counted = false
 		if got := w.refused(order(StartUpdate, "a")); !strings.Contains(got, "25 minutes") || !strings.Contains(got, "--force") {
@@ -71,7 +71,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 		}
 		w.want("active unstarted unstarted")
 	})
-	t.Run("start-update, time-based", func(t *testing.T) {
+	t.Run("rollout start, time-based", func(t *testing.T) {
 		w := begun("strategy: time-based, maintenance_window_duration: 2h, " + regular("{name: a, "+everyDay+"}"))
 		w.order(order(StartUpdate, "a"))
 		if g := w.group("a"); g.State != Active || !g.WindowEnd.Equal(when("Mon 15:00")) {
@@ -82,7 +82,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 		w.order(order(StartUpdate, "a"))
 		w.want("active")
 	})
-	t.Run("mark-done", func(t *testing.T) {
+	t.Run("rollout done", func(t *testing.T) {
 		w := begun(three)
 		w.order(order(MarkDone, "a", "b", "b"))
 		w.want("done done unstarted")
@@ -90,18 +90,18 @@ func testOrders(t *testing.T, in func(string) *world) {
 		if g := w.group("b"); !g.DoneTime.Equal(w.now) || g.LastUpdateReason != ManualDone {
 			t.Errorf("%+v", g)
 		}
-		if got := w.refused(order(MarkDone, "c", "a")); !strings.Contains(got, "group a is done: mark-done does nothing with it") {
+		if got := w.refused(order(MarkDone, "c", "a")); !strings.Contains(got, "group a is done: rollout done does nothing with it") {
 			t.Error(got)
 		}
 		w.want("done done unstarted") // all of an order or nothing
 		if got := w.refused(order(MarkDone, "d")); !strings.Contains(got, "no group d (there are a, b, c)") {
 			t.Error(got)
 		}
-		if got := w.refused(order(MarkDone)); !strings.Contains(got, "mark-done of which groups?") {
+		if got := w.refused(order(MarkDone)); !strings.Contains(got, "rollout done: which groups?") {
 			t.Error(got)
 		}
 	})
-	t.Run("mark-done of a halted group", func(t *testing.T) {
+	t.Run("rollout done of a halted group", func(t *testing.T) {
 		w := begun(three)
 		w.order(order(MarkDone, "a"))
 		w.order(order(StartUpdate, "b"))
@@ -119,7 +119,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 	t.Run("rollback", func(t *testing.T) {
 		w := begun(three)
 		w.order(order(MarkDone, "a"))
-		if got := w.refused(order(Rollback, "b")); !strings.Contains(got, "group b is unstarted: rollback does nothing with it") {
+		if got := w.refused(order(Rollback, "b")); !strings.Contains(got, "group b is unstarted: rollout back does nothing with it") {
 			t.Error(got)
 		}
 		w.order(order(Rollback, "a"))

@@ -143,9 +143,9 @@ func (v *sight) resting(o *Outlook) {
 	by := ""
 	if v.Version.Spec.Agents.Mode == v.mode {
 		by = " by " + KindVersion
-		o.Commands = []string{"apply -f FILE"} // "enable" sets the mode of the config
+		o.Commands = []string{"apply -f FILE"} // "mode" sets the mode of the config
 	} else {
-		o.Commands = []string{"enable"}
+		o.Commands = []string{"mode enabled"}
 	}
 	o.Sentence = fmt.Sprintf("Updates are %s%s: no host updates by itself, and no group goes on.", v.mode, by)
 }
@@ -160,7 +160,7 @@ func (v *sight) beginning(o *Outlook) {
 
 func (v *sight) empty(o *Outlook) {
 	o.Sentence = fmt.Sprintf("The schedule %s has no groups: no host is told to update.", v.Rollout.Spec.Schedule)
-	o.Commands = []string{"apply -f FILE", "reset"}
+	o.Commands = []string{"apply -f FILE", Reset.Command()}
 }
 
 func (v *sight) halted(o *Outlook) {
@@ -193,9 +193,9 @@ func (v *sight) behind(g *GroupStatus) string {
 
 // helps are the commands by which a person moves a group that has a condition.
 var helps = map[State]map[ConditionType][]string{
-	Unstarted: {HostsMissing: {"start-update --force"}},
-	Canarying: {Stalled: {"start-update --force", "mark-done"}},
-	Active:    {Stalled: {"mark-done", "rollback"}, PlanBroken: {"retry"}, HeldBack: {"mark-done"}},
+	Unstarted: {HostsMissing: {forced}},
+	Canarying: {Stalled: {forced, string(MarkDone)}},
+	Active:    {Stalled: {string(MarkDone), string(Rollback)}, PlanBroken: {string(Retry)}, HeldBack: {string(MarkDone)}},
 }
 
 func (v *sight) stalled(o *Outlook) {
@@ -229,7 +229,7 @@ func (v *sight) rolledBack(o *Outlook) {
 		v.wentBack(list))
 	o.Commands = []string{"set-version VERSION"}
 	v.offer(o, its, string(StartUpdate), forced)
-	o.Commands = append(o.Commands, string(Reset))
+	o.Commands = append(o.Commands, Reset.Command())
 }
 
 func (v *sight) heldUp() bool {
@@ -269,7 +269,7 @@ func (v *sight) updating(o *Outlook) {
 	case len(list) > 2:
 		o.Sentence += fmt.Sprintf(" %d more groups update too.", len(list)-1)
 	}
-	o.Commands = []string{"suspend"}
+	o.Commands = []string{"mode suspended"}
 	v.offer(o, g, string(Rollback), toPrevious)
 }
 

@@ -30,14 +30,14 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 		at           string
 	}{
 		{"nothing was said", "", func(w *world) { w.version = nil }, "unset", "No version is set: new hosts install the newest release that there was when the server started, if there was one.", "set-version VERSION", ""},
-		{"a mode of the config", regular(dev), func(w *world) { w.config.Spec.Agents.Mode = Disabled }, "disabled", "Updates are disabled: no host updates by itself, and no group goes on.", "enable", ""},
+		{"a mode of the config", regular(dev), func(w *world) { w.config.Spec.Agents.Mode = Disabled }, "disabled", "Updates are disabled: no host updates by itself, and no group goes on.", "mode enabled", ""},
 		{"a mode of the version", regular(dev), func(w *world) { w.version.Spec.Agents.Mode = Suspended }, "suspended", "Updates are suspended by autoupdate_version: no host updates by itself, and no group goes on.", "apply -f FILE", ""},
 		{"example 10, for every host at once", regular(dev), func(w *world) { w.version = versionWith("", Immediate); w.tick() }, "immediate", "Every host is told to update to 17.2.1 at once.", "", ""},
 		{"before the first tick", regular(dev), func(w *world) {}, "beginning", "The rollout of 17.2.1 begins within ten seconds.", "", ""},
-		{"a schedule without groups", "schedules: {critical: [" + dev + "]}", func(w *world) { w.tick() }, "empty", "The schedule regular has no groups: no host is told to update.", "apply -f FILE; reset", ""},
-		{"example 1, the hour is to come", regular(dev, prod), func(w *world) { w.begin("Mon 08:00") }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "start-update dev", "Mon 10:00"},
-		{"the hour has come", regular(dev, prod), func(w *world) { w.begin("Mon 10:30") }, "waiting", "Group dev starts within ten seconds.", "start-update dev", "Mon 10:30"},
-		{"a server that has just started, long before the hour", regular(dev), func(w *world) { w.begin("Mon 08:00"); w.counted = false }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC. The server takes start-update from Mon 2025-06-02 08:10 UTC on, when it knows all hosts.", "", "Mon 10:00"},
+		{"a schedule without groups", "schedules: {critical: [" + dev + "]}", func(w *world) { w.tick() }, "empty", "The schedule regular has no groups: no host is told to update.", "apply -f FILE; rollout reset", ""},
+		{"example 1, the hour is to come", regular(dev, prod), func(w *world) { w.begin("Mon 08:00") }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "rollout start dev", "Mon 10:00"},
+		{"the hour has come", regular(dev, prod), func(w *world) { w.begin("Mon 10:30") }, "waiting", "Group dev starts within ten seconds.", "rollout start dev", "Mon 10:30"},
+		{"a server that has just started, long before the hour", regular(dev), func(w *world) { w.begin("Mon 08:00"); w.counted = false }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC. The server takes rollout start from Mon 2025-06-02 08:10 UTC on, when it knows all hosts.", "", "Mon 10:00"},
 		{"a server that has just started, in the hour", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.counted = false }, "counting", "The server does not know all hosts yet. No group goes on before Mon 2025-06-02 10:40 UTC, when hosts have had 25 minutes to report.", "", "Mon 10:40"},
 		{"example 2, a part of the hosts", regular(dev), func(w *world) {
 			names := w.add("dev", 100, "17.2.0")
@@ -46,47 +46,47 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			for _, name := range names[:89] {
 				w.update(name, "17.2.1")
 			}
-		}, "updating", "89 of 100 hosts of dev are on 17.2.1; the group is done when 90 are.", "suspend; rollback dev", ""},
+		}, "updating", "89 of 100 hosts of dev are on 17.2.1; the group is done when 90 are.", "mode suspended; rollout back dev", ""},
 		{"a part that is no whole number of hosts", regular(dev), func(w *world) {
 			w.add("dev", 15, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
-		}, "updating", "0 of 15 hosts of dev are on 17.2.1; the group is done when 14 are.", "suspend; rollback dev", ""},
-		{"no hosts", regular(dev, prod), func(w *world) { w.begin("Mon 10:30"); w.tick() }, "updating", "Group dev started without hosts; it is done at Mon 2025-06-02 11:00 UTC.", "suspend; rollback dev", "Mon 11:00"},
+		}, "updating", "0 of 15 hosts of dev are on 17.2.1; the group is done when 14 are.", "mode suspended; rollout back dev", ""},
+		{"no hosts", regular(dev, prod), func(w *world) { w.begin("Mon 10:30"); w.tick() }, "updating", "Group dev started without hosts; it is done at Mon 2025-06-02 11:00 UTC.", "mode suspended; rollout back dev", "Mon 11:00"},
 		{"a plan", regular(`{name: dev, ` + everyDay + `, max_in_flight: 2}`), func(w *world) {
 			w.add("dev", 10, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
 			w.pass(time.Minute)
-		}, "updating", "0 of 10 hosts of dev are on 17.2.1, and it is the turn of 2 more; the group is done when 9 are, and all have had their turn.", "suspend; rollback dev", ""},
+		}, "updating", "0 of 10 hosts of dev are on 17.2.1, and it is the turn of 2 more; the group is done when 9 are, and all have had their turn.", "mode suspended; rollout back dev", ""},
 		{"canaries", regular(`{name: dev, ` + everyDay + `, canary_count: 3}`), func(w *world) {
 			w.add("dev", 10, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
 			w.update(w.canaryNames("dev")[0], "17.2.1")
-		}, "updating", "1 of 3 canaries of dev are on 17.2.1; the group goes on when all of them are.", "suspend; rollback dev", ""},
+		}, "updating", "1 of 3 canaries of dev are on 17.2.1; the group goes on when all of them are.", "mode suspended; rollout back dev", ""},
 		{"one canary", regular(`{name: dev, ` + everyDay + `, canary_count: 1}`), func(w *world) {
 			w.add("dev", 10, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
-		}, "updating", "0 of 1 canary of dev is on 17.2.1; the group goes on when it is.", "suspend; rollback dev", ""},
+		}, "updating", "0 of 1 canary of dev is on 17.2.1; the group goes on when it is.", "mode suspended; rollout back dev", ""},
 		{"one host", regular(dev), func(w *world) {
 			w.add("dev", 1, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
-		}, "updating", "0 of 1 host of dev is on 17.2.1; the group is done when 1 is.", "suspend; rollback dev", ""},
+		}, "updating", "0 of 1 host of dev is on 17.2.1; the group is done when 1 is.", "mode suspended; rollout back dev", ""},
 		{"windows", "strategy: time-based, " + regular(dev, `{name: prod, `+everyDay+`}`), func(w *world) {
 			w.add("dev", 4, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
-		}, "updating", "0 of 4 hosts of dev are on 17.2.1; the others are told to update until Mon 2025-06-02 11:00 UTC. Group prod updates too.", "suspend; rollback dev", "Mon 11:00"},
+		}, "updating", "0 of 4 hosts of dev are on 17.2.1; the others are told to update until Mon 2025-06-02 11:00 UTC. Group prod updates too.", "mode suspended; rollout back dev", "Mon 11:00"},
 		{"example 9, a canary failed", regular(`{name: "dev 1", `+everyDay+`, canary_count: 5}`, prod), func(w *world) {
 			w.add("dev 1", 10, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
 			w.fail(w.canaryNames("dev 1")[0])
 			w.tick()
-		}, "halted", "it dies of SIGSEGV. None of its hosts is told to update, and no host of prod.", "retry 'dev 1'; mark-done 'dev 1'; rollback 'dev 1'", ""},
+		}, "halted", "it dies of SIGSEGV. None of its hosts is told to update, and no host of prod.", "rollout retry 'dev 1'; rollout done 'dev 1'; rollout back 'dev 1'", ""},
 		{"hosts went away", regular(dev), func(w *world) {
 			names := w.add("dev", 10, "17.2.0")
 			w.begin("Mon 10:30")
@@ -98,14 +98,14 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.alive(names[:5]...)
 			w.now = w.now.Add(10 * time.Minute)
 			w.tick()
-		}, "stalled", "enough of the hosts that report are on 17.2.1, but these are fewer than 90 % of the 10 hosts at the start: the server cannot tell whether the others are gone or broken.", "mark-done dev; rollback dev", ""},
+		}, "stalled", "enough of the hosts that report are on 17.2.1, but these are fewer than 90 % of the 10 hosts at the start: the server cannot tell whether the others are gone or broken.", "rollout done dev; rollout back dev", ""},
 		{"rolled back by hand", regular(dev, prod), func(w *world) {
 			w.add("dev", 2, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
 			w.order(Order{Verb: Rollback})
-		}, "rolledback", "dev was rolled back: its hosts are told to go back to 17.2.0; 2 of 2 hosts are there.", "set-version VERSION; start-update dev; reset", ""},
-		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "over", "All groups are done; no host reports, and the server cannot tell whether any is on 17.2.1.", "reset", ""},
+		}, "rolledback", "dev was rolled back: its hosts are told to go back to 17.2.0; 2 of 2 hosts are there.", "set-version VERSION; rollout start dev; rollout reset", ""},
+		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "over", "All groups are done; no host reports, and the server cannot tell whether any is on 17.2.1.", "rollout reset", ""},
 		{"all hosts updated", regular(dev), func(w *world) {
 			w.add("dev", 10, "17.2.1")
 			w.begin("Mon 10:30")
@@ -127,7 +127,7 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 				w.fail(name)
 			}
 			w.pass(time.Hour)
-		}, "over", "Windows are over; 0 of 15 hosts are on 17.2.1, 15 failed. The next window of dev begins at Tue 2025-06-03 10:00 UTC.", "start-update dev", "Tue 10:00"},
+		}, "over", "Windows are over; 0 of 15 hosts are on 17.2.1, 15 failed. The next window of dev begins at Tue 2025-06-03 10:00 UTC.", "rollout start dev", "Tue 10:00"},
 		{"a group that was marked done", regular(dev), func(w *world) {
 			names := w.add("dev", 10, "17.2.0")
 			w.begin("Mon 10:30")
@@ -136,13 +136,13 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.fail(names[0])
 			w.tick()
 			w.order(Order{Verb: MarkDone, Groups: []string{"dev"}})
-		}, "over", "All groups are done; 0 of 10 hosts are on 17.2.1, 1 failed. The others are told to update.", "reset", ""},
+		}, "over", "All groups are done; 0 of 10 hosts are on 17.2.1, 1 failed. The others are told to update.", "rollout reset", ""},
 		{"groups whose hosts have no token", regular(dev, "{name: prod, "+everyDay+"}"), func(w *world) {
 			w.add("dev", 10, "17.2.1")
 			w.begin("Mon 10:00")
 			w.tick()
 			w.pass(2 * time.Hour)
-		}, "over", "All groups are done; 10 of 10 hosts are on 17.2.1. No host of prod reports.", "reset", ""},
+		}, "over", "All groups are done; 10 of 10 hosts are on 17.2.1. No host of prod reports.", "rollout reset", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t, tc.agents)

@@ -8,7 +8,7 @@ import (
 
 // The outlook of a rollout whose groups are all done. Done is a state of the engine: it
 // also follows from the end of a window, an hour without hosts, or a person's
-// mark-done. So the words for people come from the counts.
+// "rollout done". So the words for people come from the counts.
 
 // allUpdated reports whether every group is done and the version has come to it.
 func (v *sight) allUpdated() bool {
@@ -76,7 +76,7 @@ func (v *sight) over(o *Outlook) {
 		if t.upToDate < t.present {
 			o.Sentence += " The others are told to update."
 		}
-		o.Commands = []string{"reset"}
+		o.Commands = []string{Reset.Command()}
 		return
 	}
 	for _, start := range Preview(v.Config, v.Version, v.Rollout, v.Now) {

@@ -322,10 +322,11 @@ func (h *history) commands() string {
 	}
 	s := Scene{Config: h.config, Version: h.version, Rollout: h.rollout, Counts: h.counts(), CompleteAt: h.now.Add(time.Minute), Now: h.now}
 	for _, command := range Look(s).Commands {
-		words := strings.Fields(command)
-		if !slices.ContainsFunc(orders, func(o order) bool { return string(o.verb) == words[0] }) {
-			continue // suspend, enable, set-version, apply
+		order, ok := strings.CutPrefix(command, "rollout ")
+		if !ok {
+			continue // mode, set-version, apply
 		}
+		words := strings.Fields(order)
 		o := Order{Verb: Verb(words[0]), Groups: words[len(words)-1:], Force: slices.Contains(words, "--force")}
 		if at := slices.Index(words, "--to"); at > 0 {
 			o.To = words[at+1]

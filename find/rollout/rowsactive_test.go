@@ -80,7 +80,7 @@ func rowsOfActiveGroups(row rowTest) {
 			w.want("done")
 		})
 
-	row("active", "up to date ≥ thr × present, but below thr × initial", "condition Stalled: never done by itself; names mark-done",
+	row("active", "up to date ≥ thr × present, but below thr × initial", "condition Stalled: never done by itself; names rollout done",
 		func(t *testing.T, in func(string) *world) {
 			w := in(regular("{name: a, "+everyDay+"}", "{name: b, "+everyDay+"}"))
 			hosts := w.add("a", 10, "17.2.0")
@@ -96,7 +96,7 @@ func rowsOfActiveGroups(row rowTest) {
 			since := w.group("a").Conditions[0].Since
 			w.pass(10*24*time.Hour, hosts[:2]...)
 			w.want("active?Stalled unstarted")
-			if c := w.group("a").Conditions[0]; !c.Since.Equal(since) || !strings.Contains(movedBy(Stalled, Active), "mark-done") {
+			if c := w.group("a").Conditions[0]; !c.Since.Equal(since) || !strings.Contains(movedBy(Stalled, Active), "rollout done") {
 				t.Errorf("%+v, and %s", c, movedBy(Stalled, Active))
 			}
 			w.pass(time.Second) // they are back

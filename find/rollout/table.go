@@ -61,12 +61,12 @@ const (
 
 // States says what each state means, and which commands move a group on.
 var States = []StateRow{
-	{Unstarted, "the turn of the group has not come", "start-update"},
-	{Canarying, "a few hosts go first, and the others wait for them", "start-update --force, mark-done, rollback"},
-	{Active, "the hosts of the group are told to update", "mark-done, rollback"},
-	{Done, "the version has come to the group", "rollback; time-based: start-update"},
+	{Unstarted, "the turn of the group has not come", "rollout start"},
+	{Canarying, "a few hosts go first, and the others wait for them", "rollout start --force, rollout done, rollout back"},
+	{Active, "the hosts of the group are told to update", "rollout done, rollout back"},
+	{Done, "the version has come to the group", "rollout back; time-based: rollout start"},
 	{RolledBack, "somebody has ordered the group back to the start version, the previous one or a version by name",
-		"start-update, mark-done, rollback --to, reset"},
+		"rollout start, rollout done, rollout back --to, rollout reset"},
 }
 
 // StateRow is a state in words.
@@ -221,14 +221,14 @@ var conditions = []condition{
 		when:    "it is the turn of the group, and none of the hosts that reported within the last day reports now",
 		holds:   func(s *step) bool { return s.mayStart() && s.allMissing() },
 		message: (*step).missingMessage,
-		moved:   "repair of what keeps hosts from reporting; start-update",
+		moved:   "repair of what keeps hosts from reporting; rollout start",
 	},
 	{
 		kind: Stalled, from: Canarying,
 		when:    "a canary that has not reported the target is no longer present, or was pinned or disabled",
 		holds:   (*step).canaryLost,
 		message: (*step).lostMessage,
-		moved:   "start-update --force (without canaries), mark-done",
+		moved:   "rollout start --force (without canaries), rollout done",
 	},
 	{
 		kind: Stalled, from: Canarying,
@@ -236,7 +236,7 @@ var conditions = []condition{
 			"and one of them has not said that it was told to update",
 		holds:   (*step).canarySilent,
 		message: (*step).silentMessage,
-		moved:   "start-update --force (without canaries), mark-done",
+		moved:   "rollout start --force (without canaries), rollout done",
 	},
 	{
 		kind: Stalled, from: Active, under: untilUpdated,
@@ -244,7 +244,7 @@ var conditions = []condition{
 			"(guarded: 100 % less both limits)",
 		holds:   (*step).shrunk,
 		message: (*step).shrunkMessage,
-		moved:   "mark-done, once the missing hosts are accounted for",
+		moved:   "rollout done, once the missing hosts are accounted for",
 	},
 	{
 		kind: Stalled, from: Active, under: untilUpdated,
@@ -252,28 +252,28 @@ var conditions = []condition{
 			"fewer than 90 % of the hosts are on the target (guarded: 100 % less both limits)",
 		holds:   (*step).outgrown,
 		message: (*step).outgrownMessage,
-		moved:   "mark-done, which tells all hosts to update",
+		moved:   "rollout done, which tells all hosts to update",
 	},
 	{
 		kind: Stalled, from: Active, under: untilUpdated,
 		when:    "the group has no plan, and started 24 hours ago",
 		holds:   func(s *step) bool { return s.g.Plan == nil && !s.now.Before(s.g.StartTime.Add(expiry)) },
 		message: (*step).slowMessage,
-		moved:   "mark-done, rollback",
+		moved:   "rollout done, rollout back",
 	},
 	{
 		kind: PlanBroken, from: Active,
 		when:    "the plan of the group cannot be read",
 		holds:   func(s *step) bool { return s.g.Plan != nil && s.n.Flight == nil && !s.captured },
 		message: (*step).brokenMessage,
-		moved:   "retry, which captures a new plan",
+		moved:   "rollout retry, which captures a new plan",
 	},
 	{
 		kind: HeldBack, from: Active,
 		when:    "the hosts of the group whose agent is down take all places of max_in_flight",
 		holds:   (*step).heldBack,
 		message: (*step).heldBackMessage,
-		moved:   "repair of these hosts, mark-done",
+		moved:   "repair of these hosts, rollout done",
 	},
 }
 

@@ -82,9 +82,8 @@ func TestEachRoleMayDoWhatItIsFor(t *testing.T) {
 		{"GET", "/v1/hosts/" + hostUUID(1), "", all},
 		{"GET", "/v1/tokens", "", all},
 		{"GET", "/v1/history", "", all},
-		{"GET", "/v1/asked", "", all},
 		{"GET", "/v1/channels", "", all},
-		{"POST", "/v1/orders?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, orders},
+		{"POST", "/v1/orders?dry_run=true", `{"verb":"start","groups":["dev"]}`, orders},
 		{"PUT", "/v1/resources?dry_run=true", immediate, "version-admin admin"},
 		{"DELETE", "/v1/resources/autoupdate_version?dry_run=true", "", "version-admin admin"},
 		{"PUT", "/v1/resources?dry_run=true", enabled, "config-admin admin"},
@@ -181,7 +180,7 @@ func TestTheHistoryNamesTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := fmt.Sprint(records)
-	if !strings.Contains(text, "token version-admin") || !strings.Contains(text, "monday") || !strings.Contains(text, "access add operator, operator") {
+	if !strings.Contains(text, "token version-admin") || !strings.Contains(text, "monday") || !strings.Contains(text, "token add operator, operator") {
 		t.Errorf("the history is %s", text)
 	}
 	if _, err := a.w.options.Store.Scan(t.Context(), "", func(item store.Item) bool {

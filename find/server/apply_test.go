@@ -145,7 +145,7 @@ func TestApplySaysWhatFollows(t *testing.T) {
 		notes    []string // each in one note
 		warnings int
 	}{
-		{"a version without a mode", nil, immediate, nil, []string{`updates are disabled, because no mode is set ("teleport-find enable" does)`}, 0},
+		{"a version without a mode", nil, immediate, nil, []string{`updates are disabled, because no mode is set ("teleport-find mode enabled" does)`}, 0},
 		{"a version while the config suspends", []string{suspended}, immediate, nil, []string{"updates are suspended by autoupdate_config"}, 0},
 		{"a mode that the version overrules", []string{strings.Replace(immediate, "agents: {", "agents: {mode: disabled, ", 1)}, enabled, nil, []string{"updates are disabled by autoupdate_version"}, 0},
 		{"a mode that holds", []string{immediate}, enabled, nil, nil, 0},

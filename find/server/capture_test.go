@@ -175,7 +175,7 @@ func TestAPlanThatCannotBeReadAdmitsNobody(t *testing.T) {
 	if told := hosts(); told != 3000 || c.states() != "active" {
 		t.Errorf("after the retry the group is %s, and %d hosts are told to update", c.states(), told)
 	}
-	if records, _ := w.store.History(t.Context(), 1); len(records) != 1 || records[0].Who != "uid 0" || !strings.HasPrefix(records[0].What, "retry prod") || records[0].Why != "the store was damaged" {
+	if records, _ := w.store.History(t.Context(), 1); len(records) != 1 || records[0].Who != "uid 0" || !strings.HasPrefix(records[0].What, "rollout retry prod") || records[0].Why != "the store was damaged" {
 		t.Errorf("the history: %+v", records)
 	}
 }

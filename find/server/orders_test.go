@@ -33,22 +33,22 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 		want                     string
 		states                   string
 	}{
-		{"how it is", "GET", "/v1/overview", "", 200, `{"state":"waiting","sentence":"Group dev starts at Tue 2025-06-03 04:00 UTC.","commands":["start-update dev"],"at":"2025-06-03T04:00:00Z","start_version":"17.2.0","target_version":"17.2.1"`, "unstarted unstarted"},
-		{"nobody's group", "POST", orders, `{"verb":"start-update","groups":["typo"]}`, 422, "the rollout has no group typo (there are dev, prod)", "unstarted unstarted"},
+		{"how it is", "GET", "/v1/overview", "", 200, `{"state":"waiting","sentence":"Group dev starts at Tue 2025-06-03 04:00 UTC.","commands":["rollout start dev"],"at":"2025-06-03T04:00:00Z","start_version":"17.2.0","target_version":"17.2.1"`, "unstarted unstarted"},
+		{"nobody's group", "POST", orders, `{"verb":"start","groups":["typo"]}`, 422, "the rollout has no group typo (there are dev, prod)", "unstarted unstarted"},
 		{"no such verb", "POST", orders, `{"verb":"halt","groups":["dev"]}`, 422, "there is no order", "unstarted unstarted"},
 		{"no order", "POST", orders, `start dev`, 400, "could not be read", "unstarted unstarted"},
-		{"a misspelt field", "POST", orders, `{"verb":"rollback","group":["dev"]}`, 400, "group: unknown field", "unstarted unstarted"},
-		{"a force that is none", "POST", orders, `{"verb":"start-update","groups":["dev"],"force":"no"}`, 400, "could not be read", "unstarted unstarted"},
-		{"groups that are no list", "POST", orders, `{"verb":"start-update","groups":"dev"}`, 400, "could not be read", "unstarted unstarted"},
-		{"a group that drives a terminal", "POST", orders, `{"verb":"start-update","groups":["\u001b[2J"]}`, 422, `no group \"\\x1b[2J\"`, "unstarted unstarted"},
+		{"a misspelt field", "POST", orders, `{"verb":"back","group":["dev"]}`, 400, "group: unknown field", "unstarted unstarted"},
+		{"a force that is none", "POST", orders, `{"verb":"start","groups":["dev"],"force":"no"}`, 400, "could not be read", "unstarted unstarted"},
+		{"groups that are no list", "POST", orders, `{"verb":"start","groups":"dev"}`, 400, "could not be read", "unstarted unstarted"},
+		{"a group that drives a terminal", "POST", orders, `{"verb":"start","groups":["\u001b[2J"]}`, 422, `no group \"\\x1b[2J\"`, "unstarted unstarted"},
 		{"too much of an order", "POST", orders, `{"verb":"` + strings.Repeat("x", 1<<20) + `"}`, 400, "could not be read", "unstarted unstarted"},
-		{"before its turn", "POST", orders, `{"verb":"start-update","groups":["prod"]}`, 422, "group dev comes before it, and is not done; --force starts it anyway, without canaries", "unstarted unstarted"},
-		{"a dry run", "POST", orders + "?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, 200, `{"steps":[{"group":"dev","from":"unstarted","to":"canary","reason":"manual_start"}],"overview":{"state":"updating","sentence":"0 of 1 canary of dev is on 17.2.1;`, "unstarted unstarted"},
-		{"start", "POST", orders, `{"verb":"start-update","groups":["dev"],"reason":"a fix"}`, 200, `"to":"canary"`, "canary unstarted"},
-		{"start without canaries", "POST", orders, `{"verb":"start-update","groups":["dev"],"force":true}`, 200, `"to":"active","reason":"manual_forced_start"`, "active unstarted"},
-		{"mark done", "POST", orders, `{"verb":"mark-done","groups":["dev"]}`, 200, `"from":"active","to":"done"`, "done unstarted"},
+		{"before its turn", "POST", orders, `{"verb":"start","groups":["prod"]}`, 422, "group dev comes before it, and is not done; --force starts it anyway, without canaries", "unstarted unstarted"},
+		{"a dry run", "POST", orders + "?dry_run=true", `{"verb":"start","groups":["dev"]}`, 200, `{"steps":[{"group":"dev","from":"unstarted","to":"canary","reason":"manual_start"}],"overview":{"state":"updating","sentence":"0 of 1 canary of dev is on 17.2.1;`, "unstarted unstarted"},
+		{"start", "POST", orders, `{"verb":"start","groups":["dev"],"reason":"a fix"}`, 200, `"to":"canary"`, "canary unstarted"},
+		{"start without canaries", "POST", orders, `{"verb":"start","groups":["dev"],"force":true}`, 200, `"to":"active","reason":"manual_forced_start"`, "active unstarted"},
+		{"mark done", "POST", orders, `{"verb":"done","groups":["dev"]}`, 200, `"from":"active","to":"done"`, "done unstarted"},
 		{"nothing to retry", "POST", orders, `{"verb":"retry","groups":["dev"]}`, 422, "there is nothing to retry", "done unstarted"},
-		{"roll all back", "POST", orders, `{"verb":"rollback"}`, 200, `"halted":true,"reason":"rollout_rolled_back"`, "rolledback unstarted!"},
+		{"roll all back", "POST", orders, `{"verb":"back"}`, 200, `"halted":true,"reason":"rollout_rolled_back"`, "rolledback unstarted!"},
 		{"begin again", "POST", orders, `{"verb":"reset"}`, 200, `{"steps":[{"to":"unstarted","reason":"manual_reset"}]`, "unstarted unstarted"},
 		{"why", "GET", "/v1/why?group=typo&host=" + hostUUID(1), "", 200, `"reasons":["The rollout goes from 17.2.0 to 17.2.1, by the schedule regular; updates are enabled.","The host names the group typo, which is not in the schedule. It gets the answer of the last group, prod."`, "unstarted unstarted"},
 		{"all resources", "GET", "/v1/resources", "", 200, `{"resources":[{"kind":"autoupdate_config",`, "unstarted unstarted"},
@@ -66,7 +66,7 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 		t.Fatalf("the history: %+v, %v", records, err)
 	}
 	first := records[len(records)-2] // before it the rollout has begun
-	if first.Who != fmt.Sprintf("uid %d", os.Getuid()) || first.What != "start-update dev" || first.Why != "a fix" || first.Key != rollout.KindRollout || first.To <= first.From {
+	if first.Who != fmt.Sprintf("uid %d", os.Getuid()) || first.What != "rollout start dev" || first.Why != "a fix" || first.Key != rollout.KindRollout || first.To <= first.From {
 		t.Errorf("the history has %+v", first)
 	}
 }

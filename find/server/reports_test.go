@@ -191,7 +191,7 @@ func TestASecondJoin(t *testing.T) {
 		t.Errorf("the verdict is gone with the secret: %+v", e)
 	}
 	records, err := w.store.History(t.Context(), 10)
-	if err != nil || len(records) != 2 || records[0].What != "revoke "+hostUUID(0) || records[0].Why != "disk exchanged" || records[1].What != "tokens add all" {
+	if err != nil || len(records) != 2 || records[0].What != "token revoke-host "+hostUUID(0) || records[0].Why != "disk exchanged" || records[1].What != "token add all" {
 		t.Errorf("%+v, %v", records, err)
 	}
 }

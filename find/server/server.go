@@ -65,8 +65,6 @@ type Options struct {
 	ReleaseTemplate string
 	// Fleet takes the reports of hosts; may be nil.
 	Fleet *inventory.Fleet
-	// Asked counts requests; may be nil.
-	Asked *inventory.Asked
 	// Blocked says what keeps the server from moving the rollout; may be nil.
 	Blocked func() []string
 	// AccessLog logs each request, or a sample of them if there are many.
@@ -76,14 +74,11 @@ type Options struct {
 
 // New returns the handler of the whole server.
 func New(opts Options) http.Handler {
-	h := &handler{log: opts.Log, asked: opts.Asked, now: time.Now, answer: func(q rollout.Query,
+	h := &handler{log: opts.Log, now: time.Now, answer: func(q rollout.Query,
 		_ time.Time) find.Answer {
 		return opts.Answers.Answer(q.Group, q.Host)
 	}}
 	h.bodies.template = opts.ReleaseTemplate
-	if opts.Asked != nil {
-		h.now = opts.Asked.Clock
-	}
 	if answers, ok := opts.Answers.(QueryAnswerer); ok {
 		h.now, h.answer = answers.Now, answers.AnswerAt
 	}
@@ -139,7 +134,6 @@ type handler struct {
 	bodies  bodies
 	date    date
 	log     *slog.Logger
-	asked   *inventory.Asked
 	reports *inventory.Reports
 }
 
@@ -169,9 +163,6 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	query := parseQuery(r.URL.RawQuery)
 	now := h.now() // once: getting the time takes longer than finding the answer
 	answer := h.answer(query, now)
-	if h.asked != nil {
-		h.asked.Count(query, answer.Version, now)
-	}
 	body, err := h.bodies.get(answer)
 	if err != nil {
 		h.log.Error("an answer cannot be served", "answer", answer, "error", err)

@@ -140,8 +140,8 @@ func brokenHost(p *play, before string) string {
 	p.is(rollout.Done, rollout.Active, rollout.Unstarted)
 	p.serve(before, append(p.prod, broken)...)
 
-	p.find("", "mark-done", "stage", "--reason", "the host is known")
-	if history := p.find("", "history"); !strings.Contains(history, "the host is known") || !strings.Contains(history, "mark-done stage") {
+	p.find("", "rollout", "done", "stage", "--reason", "the host is known")
+	if history := p.find("", "history"); !strings.Contains(history, "the host is known") || !strings.Contains(history, "rollout done stage") {
 		p.Errorf("the history is\n%s", history)
 	}
 	// It is still the hour of prod.
@@ -173,7 +173,7 @@ func rolledBack(p *play, before string) string {
 			p.Errorf("after the update the database of %s holds %+v (%v)", h.Name, rows, err)
 		}
 	}
-	p.find("", "rollback", "dev", "--reason", "not wanted")
+	p.find("", "rollout", "back", "dev", "--reason", "not wanted")
 	p.pass(Poll)
 	p.serve(before, p.dev...)
 	for _, h := range p.dev {
@@ -194,12 +194,12 @@ func suspended(p *play, before string) string {
 	p.until("dev", rollout.Done)
 	p.at(15)
 	p.is(rollout.Done, rollout.Active, rollout.Unstarted)
-	p.find("", "suspend")
+	p.find("", "mode", "suspended")
 	p.pass(30 * time.Minute)
 	p.is(rollout.Done, rollout.Active, rollout.Unstarted)
 	p.serve("1.5.0", p.dev...)
 	p.serve(before, append(p.stage, p.prod...)...)
-	p.find("", "enable")
+	p.find("", "mode", "enabled")
 	p.until("stage", rollout.Done)
 	p.at(17)
 	p.until("prod", rollout.Done)

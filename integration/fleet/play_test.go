@@ -61,7 +61,7 @@ func newPlay(t *testing.T, version string) *play {
 	p.sound(version)
 	p.find(groups, "apply", "-f", "-")
 	p.find("", "set-version", version, "--schedule", "immediate")
-	token := strings.TrimSpace(p.find("", "tokens", "add", "fleet"))
+	token := strings.TrimSpace(p.find("", "token", "add", "fleet"))
 	var all sync.WaitGroup
 	for _, group := range []string{"dev", "dev", "stage", "stage", "prod", "prod", "prod"} {
 		// One boots after the other, and they install together.
@@ -218,7 +218,7 @@ func (p *play) shown(h *Host, state adminapi.HostState, omitted string) {
 	if known := p.known(h); known.State != state || known.Omitted != omitted {
 		p.Fatalf("%s is known as %+v", h.Name, known)
 	}
-	why := p.find("", "host", p.id(h))
+	why := p.find("", "hosts", p.id(h))
 	if !regexp.MustCompile(`(?m)^  state +`+string(state)+`$`).MatchString(why) || omitted != "" != strings.Contains(why, "not counted") || !strings.Contains(why, omitted) {
 		p.Errorf("host says of %s\n%s", h.Name, why)
 	}

@@ -107,7 +107,7 @@ func enabledHost(r *reader) {
 	r.sh(proxy, "printf 'Allow 192.0.2.0/24\\nConnectPort 3443\\n' >> /etc/tinyproxy/tinyproxy.conf; systemctl restart tinyproxy")
 	r.agent("web-1.example.com")
 	web := r.hosts["web-1.example.com"]
-	token := r.sh(r.hosts["find.example.com"], "teleport-find tokens add all")
+	token := r.sh(r.hosts["find.example.com"], "teleport-find token add all")
 	check(r.t, web.WriteFile("/etc/find-token", []byte(token), 0o600))
 	r.sh(web, `apt-get install --yes -o Dpkg::Options::=--force-confold /root/teleport-update_1.2.3_*.deb
 scp -q find.example.com:/var/lib/teleport-find/tls/ca.pem /etc/ssl/example-ca.pem

@@ -50,7 +50,7 @@ systemctl restart nginx`)
 		{"the server knows its address", public + "https://find.example.com\n", 0, "teleport-update is installed"},
 	} {
 		find.Write("/etc/default/teleport-find", "TELEPORT_FIND_LISTEN=127.0.0.1:3443\n"+tc.setting)
-		r.sh(find, "systemctl restart teleport-find; teleport-find set-version 15.1.1; teleport-find enable")
+		r.sh(find, "systemctl restart teleport-find; teleport-find set-version 15.1.1; teleport-find mode enabled")
 		got, err := web.RunCommand(t.Context(), host.Command{Args: []string{"bash", "-o", "pipefail", "-c",
 			`curl -fsS --cacert /etc/ssl/example-ca.pem https://find.example.com/scripts/install.sh | sh -s -- --ca-file /etc/ssl/example-ca.pem --allow-proxy-conflict`}})
 		check(t, err)

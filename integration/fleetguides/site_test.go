@@ -32,7 +32,7 @@ func (r *reader) server(name, version string) {
 	r.releases(h, "/var/lib/teleport-find/releases")
 	h.Write("/etc/default/teleport-find", fmt.Sprintf(settings, name))
 	r.sh(h, "apt-get install --yes -o Dpkg::Options::=--force-confold /root/teleport-find_1.2.3_*.deb; systemctl enable --now teleport-find")
-	r.sh(h, "teleport-find set-version "+version+"; teleport-find enable")
+	r.sh(h, "teleport-find set-version "+version+"; teleport-find mode enabled")
 }
 
 // agent is a host's configuration of its agent, before anything is installed.

@@ -73,7 +73,7 @@ func TestTheFindServersPackage(t *testing.T) {
 				t.Errorf("enable: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
 			s.waitForAnswer("1.2.3 now")
-			if r := s.Try("runuser", "-u", "nobody", "--", "teleport-find", "disable"); r.Code != 1 || !strings.Contains(r.Stderr, "no permission to open /run/teleport-find/admin.sock") {
+			if r := s.Try("runuser", "-u", "nobody", "--", "teleport-find", "mode", "disabled"); r.Code != 1 || !strings.Contains(r.Stderr, "no permission to open /run/teleport-find/admin.sock") {
 				t.Errorf("another user: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
 			s.Must("runuser", "-u", "teleport-find", "--", "teleport-find", "get", "autoupdate_version")
@@ -117,7 +117,7 @@ func TestTheFindServersPackage(t *testing.T) {
 			s.Write(config, s.Read(config)+"TELEPORT_FIND_AGENT_VERSION=1.0.0\n")
 			s.Must("systemctl", "restart", "teleport-find")
 			s.waitForAnswer("1.0.0 now")
-			if r := s.Try("teleport-find", "suspend"); r.Code != 1 || !strings.Contains(r.Stderr, "answers from its --agent-version") {
+			if r := s.Try("teleport-find", "mode", "suspended"); r.Code != 1 || !strings.Contains(r.Stderr, "answers from its --agent-version") {
 				t.Errorf("a change without an effect: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
 			if out := s.Apt("purge", "teleport-find"); !strings.Contains(out, "/var/lib/teleport-find stays") {

@@ -22,7 +22,7 @@ var night = os.Getenv("FAULTS") == "all"
 // views are all that somebody who is signed in can look at.
 var views = map[string]string{
 	"rollout": page.Path, "hosts": page.Path + "hosts", "host": page.Path + "hosts/" + pagetest.HostID(1), "failing": page.Path + "hosts?state=failed",
-	"history": page.Path + "history", "act": page.Path + "act?verb=rollback&group=dev", "problem": page.Path + "nowhere",
+	"history": page.Path + "history", "act": page.Path + "act?verb=back&group=dev", "problem": page.Path + "nowhere",
 }
 
 // Each view, by day and by night, at a desk and on a phone: it breaks no rule of axe-core, fits its window and stays at home.
@@ -103,7 +103,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	b.until("it was done", `document.querySelector("[role=status]")`)
 	b.says("Done: Roll back dev", "rolledback")
 	b.visit(page.Path + "history")
-	b.says("token operator", "rollback dev", "it breaks hosts")
+	b.says("token operator", "rollout back dev", "it breaks hosts")
 	b.harmless()
 }
 
@@ -164,7 +164,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	b.says("1 of 4 hosts on 17.2.1")
 	value[bool](b, `[...document.querySelectorAll("footer a")].at(-1).click() || true`)
 	b.until("it was refreshed", `document.body.innerText.includes("2 of 4 hosts on 17.2.1")`)
-	b.visit(page.Path + "act?verb=mark-done&group=dev")
+	b.visit(page.Path + "act?verb=done&group=dev")
 	value[bool](b, `document.getElementById("reason").focus() || true`)
 	b.keys("enough of them\t\r")
 	b.until("it was done", `document.querySelector("[role=status]")`)

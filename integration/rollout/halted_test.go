@@ -132,7 +132,7 @@ func TestAReportHaltsTheGroup(t *testing.T) {
 	s.Write("/root/join-token", joinSecret+"\n")
 	s.find(groups, "apply", "-f", "-")
 	s.find("", "set-version", "1.0.0", "--schedule", "immediate")
-	token := strings.TrimSpace(s.find("", "tokens", "add", "web", "--group", "dev", "--reason", "the first host"))
+	token := strings.TrimSpace(s.find("", "token", "add", "web", "--group", "dev", "--reason", "the first host"))
 	s.Write("/root/report-token", token+"\n")
 
 	s.Must(scenes.Updater, "enable", "--proxy", "http://"+wireAddress, "--group", "dev", "--template", cluster.TemplateURL, "--health-window", scenes.Window,
@@ -157,7 +157,7 @@ func TestAReportHaltsTheGroup(t *testing.T) {
 	}
 
 	s.find("", "set-version", "1.1.0", "--start", "1.0.0", "--schedule", "regular")
-	s.find("", "start-update", "dev", "--force", "--reason", "a try")
+	s.find("", "rollout", "start", "dev", "--force", "--reason", "a try")
 	if code := s.Tick(); code != 1 {
 		t.Fatalf("the tick with the broken release ends with %d\n%s", code, s.Log(""))
 	}

@@ -377,7 +377,7 @@ func (m *model) rollBackAll(to string) {
 // order carries out what a person orders of one group. The engine has accepted it.
 func (m *model) order(verb, to string, g *group, members []*knownHost, force bool, pick picker) {
 	switch verb {
-	case "start-update":
+	case "start":
 		g.halted, g.doneAt = "", time.Time{}
 		if g.state == canary {
 			m.activate(g, m.count(g, members), pick)
@@ -387,12 +387,12 @@ func (m *model) order(verb, to string, g *group, members []*knownHost, force boo
 		if !m.rollout.byOrder() {
 			g.windowEnd = m.now.Add(m.rollout.window)
 		}
-	case "mark-done":
+	case "done":
 		g.halted, g.state, g.doneAt = "", done, m.now
 		if begin, open := g.want.opened(m.now, m.rollout.window); open && m.rollout.timeBased {
 			g.windowEnd = begin.Add(m.rollout.window) // today's window is over, too
 		}
-	case "rollback":
+	case "back":
 		g.halted, g.state, g.back = "", rolledback, m.backTo(g, to)
 	case "retry":
 		m.retry(g, m.count(g, members), pick)

@@ -36,9 +36,9 @@ func (s *findServer) socket() string { return filepath.Join(s.dir, "admin.sock")
 
 // token returns a file with a join token for hosts that report.
 func (s *findServer) token() (file string, err error) {
-	out, err := exec.Command(s.cmd.Path, "tokens", "add", "bench", "--admin-socket", s.socket()).Output()
+	out, err := exec.Command(s.cmd.Path, "token", "add", "bench", "--admin-socket", s.socket()).Output()
 	if err != nil {
-		return "", fmt.Errorf("tokens add: %w", err)
+		return "", fmt.Errorf("token add: %w", err)
 	}
 	file = filepath.Join(s.dir, "report-token")
 	return file, os.WriteFile(file, out, 0o600)

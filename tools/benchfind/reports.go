@@ -159,7 +159,7 @@ func serveReports(ctx context.Context, args []string) error {
 	debug.FreeOSMemory()
 	fmt.Println("answers on", listener.Addr())
 	log := slog.New(slog.DiscardHandler)
-	handler := server.New(server.Options{Answers: u.stored, Fleet: u.fleet, Asked: inventory.NewAsked(time.Now, u.stored.Named), Log: log})
+	handler := server.New(server.Options{Answers: u.stored, Fleet: u.fleet, Log: log})
 	return server.Serve(ctx, listener, nil, handler, log)
 }
 

@@ -61,11 +61,11 @@ func (d *act) begin() error {
 		return err
 	}
 	say("Hosts report with a secret of their own, which they get by a join token.")
-	token, err := d.Find(d.ctx, "", "tokens", "add", "fleet")
+	token, err := d.Find(d.ctx, "", "token", "add", "fleet")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n  root@find # teleport-find tokens add fleet > report-token\n  root@each # teleport-update enable --group GROUP --report-token-file report-token …\n")
+	fmt.Printf("\n  root@find # teleport-find token add fleet > report-token\n  root@each # teleport-update enable --group GROUP --report-token-file report-token …\n")
 	errs := make([]error, 3)
 	var all sync.WaitGroup
 	for i, group := range []string{"dev", "dev", "prod"} {
@@ -137,7 +137,7 @@ func (d *act) look() error {
 	if err != nil {
 		return err
 	}
-	if err := d.find("", "host", id); err != nil {
+	if err := d.find("", "hosts", id); err != nil {
 		return err
 	}
 	return d.find("", "history")

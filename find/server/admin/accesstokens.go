@@ -144,7 +144,7 @@ func (a *Access) Add(ctx context.Context, r adminapi.AccessRequest, audit store.
 	if err != nil {
 		return made, err
 	}
-	audit.What = fmt.Sprintf("access add %s, %s", r.Name, r.Role)
+	audit.What = fmt.Sprintf("token add %s, %s", r.Name, r.Role)
 	return made, a.commit(ctx, audit, store.Write{Key: accessPrefix + r.Name, Value: value})
 }
 
@@ -162,7 +162,7 @@ func (a *Access) Revoke(ctx context.Context, name string, audit store.Audit, dry
 	if dryRun {
 		return nil
 	}
-	audit.What = "access revoke " + name
+	audit.What = "token revoke --access " + name
 	return a.commit(ctx, audit, store.Write{Key: accessPrefix + name, Based: tokens[at].revision, Do: store.Remove})
 }
 

@@ -31,8 +31,6 @@ type Options struct {
 	Engine *driver.Engine
 	// Fleet is the hosts that report; may be nil.
 	Fleet *inventory.Fleet
-	// Asked counts requests to find; may be nil.
-	Asked *inventory.Asked
 	// Channels is for the list of channels; may be nil.
 	Channels *channels.Channels
 	// Access has the tokens for access over TCP; may be nil.
@@ -49,7 +47,6 @@ type Options struct {
 
 // Hooks are the webhooks that get events.
 type Hooks interface {
-	List() []adminapi.Hook
 	// Test posts a test event to a webhook. The error is store.ErrNotFound if there is no webhook of the name,
 	// and a *parts.RefusedError if the receiver did not take the event.
 	Test(ctx context.Context, name string) error

@@ -13,17 +13,6 @@ import (
 
 var errNoHooks = errors.New("this server tells no webhooks")
 
-func (a *api) hooks(w http.ResponseWriter, _ *http.Request) {
-	if !a.steered(w) {
-		return
-	}
-	list := adminapi.Hooks{Hooks: []adminapi.Hook{}}
-	if a.Hooks != nil {
-		list.Hooks = append(list.Hooks, a.Hooks.List()...)
-	}
-	parts.Reply(w, http.StatusOK, list)
-}
-
 // testHook posts a test event to a webhook. It changes nothing, and so leaves no record.
 func (a *api) testHook(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {

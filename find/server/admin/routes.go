@@ -23,7 +23,6 @@ import (
 //	                             removes the version; an adminapi.Result
 //	DELETE /v1/resources/autoupdate_notify/NAME
 //	                             removes a webhook
-//	GET /v1/notify               an adminapi.Hooks
 //	POST /v1/notify/NAME/test    has this server post a test event to a webhook; 422 if it was not delivered
 //	GET /v1/status               an adminapi.Status
 //	GET /v1/overview             an adminapi.Overview; with counts=last by the engine's last counts, which takes no
@@ -44,7 +43,6 @@ import (
 //	POST /v1/access              makes the token of an adminapi.AccessRequest; an adminapi.AccessToken
 //	DELETE /v1/access/NAME       revokes it
 //	GET /v1/history              an adminapi.History; parameters limit and host, an ID
-//	GET /v1/asked                an adminapi.Asked
 //
 // All changes take the parameters dry_run=true, and reason, which is kept in the history. PUT also takes
 // new=true for resources that must not be there yet. Errors are 400 for a malformed request, 401 without a
@@ -61,7 +59,6 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("GET /v1/resources", a.all)
 	mux.HandleFunc("DELETE /v1/resources/"+rollout.KindVersion, a.forget)
 	mux.HandleFunc("DELETE /v1/resources/"+rollout.KindNotify+"/{name}", a.forgetHook)
-	mux.HandleFunc("GET /v1/notify", a.hooks)
 	mux.HandleFunc("POST /v1/notify/{name}/test", a.testHook)
 	mux.HandleFunc("GET /v1/status", a.status)
 	mux.HandleFunc("GET /v1/overview", a.overview)
@@ -104,5 +101,4 @@ func (a *api) fleetRoutes(mux *http.ServeMux) {
 		})
 	}
 	mux.HandleFunc("GET /v1/history", a.history)
-	mux.HandleFunc("GET /v1/asked", a.asked)
 }

@@ -104,5 +104,5 @@ func modeOf(n *snapshot) string {
 	case n.Config != nil && n.Config.Spec.Agents.Mode == mode:
 		return " by " + rollout.KindConfig
 	}
-	return `, because no mode is set ("teleport-find enable" does)`
+	return `, because no mode is set ("teleport-find mode enabled" does)`
 }

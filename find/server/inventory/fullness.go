@@ -17,12 +17,12 @@ func (f *Fleet) Full() (lines []string) {
 		if used, limit := f.table.Fill(kind); used >= limit*nearlyFull/100 {
 			lines = append(lines, fmt.Sprintf("%d different %s of hosts are kept, and there is room for %d: beyond it those that the "+
 				"rollout does not "+
-				"name are shown as %s; \"teleport-find tokens\" says whose hosts these are", used, kind, limit, fleet.Other))
+				"name are shown as %s; \"teleport-find token\" says whose hosts these are", used, kind, limit, fleet.Other))
 		}
 	}
 	if used := f.table.Len(); used >= MaxHosts*nearlyFull/100 {
 		lines = append(lines, fmt.Sprintf("%d hosts have joined, and there is room for %d: beyond it no host can join; "+
-			"\"teleport-find tokens revoke NAME --hosts\" removes those of a token", used, MaxHosts))
+			"\"teleport-find token revoke NAME --hosts\" removes those of a token", used, MaxHosts))
 	}
 	return lines
 }

@@ -33,7 +33,7 @@ func (f *Fleet) mayJoin(name string, t token, known, same bool, now time.Time) e
 		return &FullError{fmt.Sprintf("%d hosts have joined, and there is no room for more", f.table.Len())}
 	case t.MaxHosts > 0 && joined >= t.MaxHosts && !(known && same):
 		return &FullError{fmt.Sprintf("the join token %s is for %d hosts, and as many have joined by it; make another one "+
-			"(\"teleport-find tokens add NAME --hosts N\")", name, t.MaxHosts)}
+			"(\"teleport-find token add NAME --hosts N\")", name, t.MaxHosts)}
 	case f.keep.joined.reached(name, now):
 		return errJoins
 	}
@@ -59,7 +59,7 @@ func (f *Fleet) removedBefore(ctx context.Context, e *fleet.Entry) error {
 
 // ErrKnown is the error of a second join of a host.
 var ErrKnown = errors.New("a host with this host_id has joined already, with another secret: if it is this one, " +
-	"\"teleport-find revoke\" lets it join again; if not, two machines have one host_uuid")
+	"\"teleport-find token revoke-host\" lets it join again; if not, two machines have one host_uuid")
 
 // findToken returns the name of a token and the token, or ErrToken.
 func (f *Fleet) findToken(secret string, now time.Time) (string, token, error) {

@@ -30,7 +30,7 @@ func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit 
 	if dryRun {
 		return joined, nil
 	}
-	audit.What = "tokens revoke " + name
+	audit.What = "token revoke " + name
 	if hosts {
 		audit.What += fmt.Sprintf(" --hosts (%d)", joined)
 	}
@@ -107,7 +107,7 @@ func (f *Fleet) removal(e *fleet.Entry, failed rollout.Failure) store.Write {
 // failure is known again then. RevokeHost returns the entry from before. If there is no such host, the error
 // is store.ErrNotFound.
 func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit, dryRun bool) (e fleet.Entry, err error) {
-	audit.What = "revoke " + id.String()
+	audit.What = "token revoke-host " + id.String()
 	for attempt := 1; ; attempt++ {
 		if err := f.Sync(ctx); err != nil {
 			return e, err

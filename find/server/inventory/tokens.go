@@ -60,7 +60,7 @@ func (f *Fleet) AddToken(ctx context.Context, r adminapi.TokenRequest, audit sto
 		return made, nil
 	}
 	made.Token = secret
-	audit.What = "tokens add " + r.Name
+	audit.What = "token add " + r.Name
 	written := []namedToken{{r.Name, t, before.revision}}
 	if before.revision != store.None {
 		written = append(written, namedToken{r.Name + referenceMark + before.ID, before, store.None})

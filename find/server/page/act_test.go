@@ -62,7 +62,7 @@ func (w *world) newest() (who, what, why string) {
 
 // Each role has the buttons of what it may do, and no other.
 func TestEachRoleHasItsButtons(t *testing.T) {
-	all := []string{"verb=suspend", "group=dev&verb=mark-done", "group=dev&verb=rollback", "force=true&group=prod&verb=start-update", "group=prod&verb=mark-done", "group=prod&verb=start-update"}
+	all := []string{"verb=suspend", "group=dev&verb=done", "group=dev&verb=back", "force=true&group=prod&verb=start", "group=prod&verb=done", "group=prod&verb=start"}
 	slices.Sort(all)
 	w := served(t, pagetest.Rolling(t))
 	for _, role := range adminapi.Roles {
@@ -92,11 +92,11 @@ func TestAButtonDoesWhatItShows(t *testing.T) {
 		what        string
 		after       string
 	}{
-		"roll back": {nil, "rollback", "dev", []string{"Group dev goes from active to rolledback", "told to go back to 17.2.0"}, "rollback dev", `data-state="rolledback"`},
-		"mark done": {nil, "mark-done", "dev", []string{"Group dev goes from active to done.", "3 hosts of the group are told to update to 17.2.1, from 17.2.0 (3)."}, "mark-done dev", `data-state="done"`},
-		"start": {func(w *world) { w.button("mark-done", "dev") }, "start-update", "prod",
-			[]string{"Group prod goes from unstarted to active.", "2 hosts of the group are told to update to 17.2.1, from 17.2.0 (2)."}, "start-update prod", `data-state="active"`},
-		"retry":   {nil, "retry", "dev", []string{"Group dev goes from canary to canary: hosts hear of it"}, "retry dev", `data-state="canary"`},
+		"roll back": {nil, "back", "dev", []string{"Group dev goes from active to rolledback", "told to go back to 17.2.0"}, "rollout back dev", `data-state="rolledback"`},
+		"mark done": {nil, "done", "dev", []string{"Group dev goes from active to done.", "3 hosts of the group are told to update to 17.2.1, from 17.2.0 (3)."}, "rollout done dev", `data-state="done"`},
+		"start": {func(w *world) { w.button("done", "dev") }, "start", "prod",
+			[]string{"Group prod goes from unstarted to active.", "2 hosts of the group are told to update to 17.2.1, from 17.2.0 (2)."}, "rollout start prod", `data-state="active"`},
+		"retry":   {nil, "retry", "dev", []string{"Group dev goes from canary to canary: hosts hear of it"}, "rollout retry dev", `data-state="canary"`},
 		"suspend": {nil, "suspend", "", []string{"Updates go from enabled to suspended.", "5 hosts that are not on 17.2.1 yet are told to stay as they are"}, "apply: mode enabled → suspended", `data-state="suspended"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func (w *world) button(verb, group string) {
 func TestAFormThatIsRefusedChangesNothing(t *testing.T) {
 	w := served(t, pagetest.Rolling(t))
 	operator, viewer := w.as(adminapi.Operator), w.as(adminapi.Viewer)
-	good := operator.form(actPath("rollback", "dev"), "why not")
+	good := operator.form(actPath("back", "dev"), "why not")
 	edit := func(name, value string) url.Values {
 		form := url.Values{}
 		for n, v := range good {
@@ -199,15 +199,15 @@ func TestAFormThatIsRefusedChangesNothing(t *testing.T) {
 func TestWhatIsConfirmedIsWhatWasShown(t *testing.T) {
 	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Operator)
-	form := b.form(actPath("mark-done", "dev"), "enough")
+	form := b.form(actPath("done", "dev"), "enough")
 	w.Said(2, "dev", "web-2", "17.2.1", nil)
 	w.Tick()
-	other := b.form(actPath("mark-done", "prod"), "enough")
+	other := b.form(actPath("done", "prod"), "enough")
 	if resp, _ := b.send(http.MethodPost, Path+"act", form, nil); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("a host reported meanwhile: %s", resp.Status)
 	}
 	w.Tick()
-	w.button("start-update", "prod")
+	w.button("start", "prod")
 	resp, page := b.send(http.MethodPost, Path+"act", other, nil)
 	if resp.StatusCode != http.StatusConflict || !strings.Contains(page, "Group prod goes from active to done.") || !strings.Contains(page, ">enough</textarea>") {
 		t.Errorf("the group started meanwhile: %s %s", resp.Status, page)

@@ -38,7 +38,7 @@ func TestTheViewsShowTheRollout(t *testing.T) {
 		Path + "hosts?version=17.2.1":           {"web-0"},
 		Path + "hosts?group=none":               {"There is no such host."},
 		Path + "hosts/" + pagetest.HostID(1):    {"The host is in group dev.", "The rule is:", "failed to update to 17.2.1", "exit status 7", "<dt>Hostname</dt><dd>web-1</dd>"},
-		Path + "history":                        {"tokens add all", "uid 0", "engine", "dev unstarted → active"},
+		Path + "history":                        {"token add all", "uid 0", "engine", "dev unstarted → active"},
 		Path + "hosts/00000000-dead-beef":       {"no host"},
 		Path + "nowhere":                        {"There is no such page."},
 		Path + "static/style.css":               {"prefers-color-scheme: dark"},

@@ -2,30 +2,15 @@ package main
 
 import (
 	"encoding"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
-	"teleport-update/internal/failure"
 )
-
-const changesUsage = `Asks the server on this machine, over its admin socket. The change is in force at once.`
-
-// changeFlags are the flags of every command that changes something.
-func changeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "reason", Usage: "`TEXT` that the history keeps"},
-		&cli.BoolFlag{Name: "dry-run", Usage: "say what would change, and change nothing"},
-		outputFlag("table"), adminSocketFlag(),
-	}
-}
 
 func setVersionCommand() *cli.Command {
 	return &cli.Command{
@@ -41,7 +26,7 @@ autoupdate_config has groups, and is for every host at once if it has none; a sc
 kept for the next. Without --start, a version that goes from group to group starts from the one that most hosts of the
 groups run or, if nobody reports, from the last one that came to all groups: this is what new hosts install before the
 turn of their group, and what a rollback goes back to. Hosts that have the agent update only when updates are enabled:
-see "teleport-find enable".
+see "teleport-find mode".
 
 --newest removes the version and its rollout: the server answers as with a new store.`,
 		OnUsageError: onUsageError,
@@ -83,7 +68,7 @@ func setVersion(c *cli.Context) error {
 		}
 	}
 	unsure := ""
-	return edit(c, func() rollout.Resource { return rollout.NewVersion() }, func(r rollout.Resource) error {
+	return changeResource(c, func() rollout.Resource { return rollout.NewVersion() }, func(r rollout.Resource) error {
 		before := r.(*rollout.Version)
 		agents := &before.Spec.Agents
 		unsure = ""
@@ -178,102 +163,6 @@ func usualSchedule(c *cli.Context) (rollout.Schedule, error) {
 		return rollout.Regular, nil
 	}
 	return rollout.Immediate, nil
-}
-
-// modeCommand sets the mode in autoupdate_config rather than in autoupdate_version. In
-// the reference of Managed Updates, config says how and when hosts update, and version
-// to what; whether they update at all belongs to config. Also, a release process writes
-// version anew for every release, and a person's "suspend" must outlast that.
-func modeCommand(name string, mode rollout.Mode, usage string) *cli.Command {
-	return &cli.Command{
-		Name:      name,
-		Usage:     usage,
-		UsageText: "teleport-find " + name + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description: changesUsage + `
-
-It sets spec.agents.mode of the resource autoupdate_config. autoupdate_version may have a mode, too:
-the more restrictive of the two is in force. A --groups file or --agent-version overrides both.`,
-		OnUsageError: onUsageError,
-		Flags:        changeFlags(),
-		Action: func(c *cli.Context) error {
-			if err := noWords(c); err != nil {
-				return err
-			}
-			return edit(c, func() rollout.Resource { return rollout.NewConfig() }, func(r rollout.Resource) error {
-				r.(*rollout.Config).Spec.Agents.Mode = mode
-				return nil
-			})
-		},
-	}
-}
-
-func applyCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "apply",
-		Usage:     "write resources from a file",
-		UsageText: "teleport-find apply -f FILE [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description: changesUsage + `
-
-The file holds autoupdate_config, autoupdate_version, autoupdate_notify or several of them, in YAML or JSON, as
-"teleport-find get" prints them.
-All of it must be right before any of it is written. A resource with metadata.revision is written only if
-it has not changed since that revision.`,
-		OnUsageError: onUsageError,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with the resources; - for the standard input"},
-		}, changeFlags()...),
-		Action: func(c *cli.Context) error {
-			if words, err := wordsOf(c); err != nil {
-				return err
-			} else if len(words) > 0 {
-				return usageErrorf("apply takes one file, by -f; got %q", words[0])
-			}
-			list, err := readResources(c)
-			if err != nil {
-				return err
-			}
-			result, err := newAdminClient(c).put(c.Context, list, c.Bool("dry-run"), false, c.String("reason"))
-			if f, ok := errors.AsType[*failure.Error](err); ok && refused(err, http.StatusPreconditionFailed) {
-				return f.To(`change what "teleport-find get" prints now, or apply it without metadata.revision`)
-			}
-			if err != nil {
-				return err
-			}
-			return printResult(c, result)
-		},
-	}
-}
-
-func readResources(c *cli.Context) ([]rollout.Resource, error) {
-	name := c.String("file")
-	if name == "" {
-		return nil, usageErrorf("apply which file? -f FILE")
-	}
-	list, err := readFile(c, name)
-	if err != nil {
-		return nil, &failure.Error{What: err, State: unwritten}
-	}
-	return list, nil
-}
-
-// readFile reads resources; - is the standard input.
-func readFile(c *cli.Context, name string) ([]rollout.Resource, error) {
-	var data []byte
-	var err error
-	if name == "-" {
-		name = "standard input"
-		data, err = io.ReadAll(c.App.Reader)
-	} else {
-		data, err = os.ReadFile(name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := rollout.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return list, nil
 }
 
 // forgetVersion removes the version, so that the newest release counts again.
