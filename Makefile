@@ -26,18 +26,20 @@ build: ## build both programs into build/bin
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-update ./cmd/teleport-update
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-find ./cmd/teleport-find
 
-# Who signs: the rpms when they are built, and the repository.
-SIGNER = $(if $(KEY),--key '$(KEY)') $(if $(GPG_KEY),--gpg-key '$(GPG_KEY)') $(if $(PASSPHRASE_FILE),--passphrase-file '$(PASSPHRASE_FILE)')
-packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages (KEY=FILE or GPG_KEY=FINGERPRINT signs them)
-	$(GO) run ./packaging/mkpackages $(SIGNER)
+# Says which version was built into build/packages last.
+BUILT = build/packages/.built-$(VERSION)
+packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages (KEY=… signs them with a key of gpg's)
+	$(GO) run ./packaging/mkpackages
+	$(if $(KEY),packaging/sign.sh '$(KEY)')
+	@rm -f build/packages/.built-*; touch '$(BUILT)'
 
-repository: publishers packages ## signed apt and yum repositories of the packages, in build/repository (KEY=FILE or GPG_KEY=FINGERPRINT, URL=…)
-	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/mkrepository ./packaging/mkrepository
-	$(BIN)/mkrepository $(SIGNER) $(if $(URL),--url '$(URL)') $(REPOSITORY_FLAGS)
+# Packages of the commit that are there are not built again.
+repository: publishers $(if $(findstring dirty,$(VERSION)),packages,$(if $(wildcard $(BUILT)),,packages)) ## signed apt and yum repositories of the packages, in build/repository (KEY=…, a key of gpg's, URL=…)
+	packaging/publish.sh --key '$(KEY)' $(if $(URL),--url '$(URL)')
 
-# Before a minute is spent on packages; mkrepository looks, too.
-PUBLISHERS := apt-ftparchive createrepo_c rpmkeys
-IN_PACKAGES := s/apt-ftparchive/apt-utils/; s/createrepo_c/createrepo-c/; s/rpmkeys/rpm/; s/systemd-analyze/systemd/; s/mkfs.ext4/e2fsprogs/; s/mkfs.xfs/xfsprogs/
+# Before a minute is spent on packages; publish.sh looks, too.
+PUBLISHERS := apt-ftparchive createrepo_c rpmsign gpg gpg-agent
+IN_PACKAGES := s/apt-ftparchive/apt-utils/; s/createrepo_c/createrepo-c/; s/rpmsign/rpm/; s/systemd-analyze/systemd/; s/mkfs.ext4/e2fsprogs/; s/mkfs.xfs/xfsprogs/
 publishers:
 	@missing=; for t in $(PUBLISHERS); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
 	  [ -z "$$missing" ] || { echo "make repository needs$$missing: apt-get install$$(echo "$$missing" | sed '$(IN_PACKAGES)')"; exit 1; }
@@ -50,7 +52,7 @@ test: needed ## everything: packages, then real hosts (as root; installs what it
 	@$(RUNTESTS) packages hosts
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze zsh fish mkfs.ext4 mkfs.xfs $(PUBLISHERS)
+NEEDED := sqlite3 shellcheck busybox curl wget gpgv systemd-analyze zsh fish mkfs.ext4 mkfs.xfs $(PUBLISHERS)
 # prometheus is unpacked, and not installed: no service is started.
 PROMETHEUS := build/prometheus/usr/bin
 .PHONY: needed
@@ -104,13 +106,12 @@ test-mutants: ## remove each sync and journal write, swap each pair of steps: is
 lint: needed ## formatting, vet, staticcheck, ceilings of functions and lines, shell scripts, subjects of commits
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
-	$(GO) vet -modfile=tools.mod ./packaging/pack/pack.go
 	$(GO) tool -modfile=tools.mod staticcheck -checks inherit,ST1016 -tags hosts ./...
 	$(GO) run ./tools/ceilings .
 	$(GO) test -run TestLinesAreShortAndNotDense ./cmd/teleport-update
 	$(GO) test -run "TestNothingElseWritesToATerminal|TestWaysAreFound" ./internal/console
 	@long=$$(git log --no-merges --format=%s 9b4eb5b..HEAD 2>/dev/null | grep -E '^.{73}'); [ -z "$$long" ] || { echo "subjects of more than 72 characters: $$long"; exit 1; }
-	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh findings/*.sh
+	shellcheck -s sh packaging/*.sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh findings/*.sh
 
 # The database is a module, pinned in tools.mod: what is green turns red by a commit alone.
 vulncheck: ## known holes on the paths of both programs, in the library and in modules

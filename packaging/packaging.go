@@ -7,8 +7,7 @@
 //
 // A package is a function of the commit: programs are built without paths and without
 // the version control's stamp, and every time in it is the commit's. Two builds give
-// the same bytes, wherever they run. The signature of an rpm is also a function of the
-// key, unless gpg makes it.
+// the same bytes, wherever they run. sign.sh signs them, and publish.sh publishes them.
 package packaging
 
 import (
@@ -19,10 +18,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
-
-	"github.com/ProtonMail/go-crypto/openpgp"
-
-	"teleport-update/packaging/signing"
 )
 
 // Options are the settings of a build.
@@ -34,10 +29,6 @@ type Options struct {
 	Arch     []string  // of Go: "amd64", "arm64"
 	Formats  []string  // "deb", "rpm", "program": the program alone, for hosts without a package manager
 	Programs []string  // nil: both
-	// Key signs the rpms, and each package in a file of its own beside it (NAME.asc).
-	// The date is the packages' or, if the key is newer, the key's. Without a key
-	// nothing is signed, and no repository takes the rpms.
-	Key signing.Key
 }
 
 // The programs with packages, which have the same names.
@@ -56,22 +47,15 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	if o.Module, err = filepath.Abs(o.Module); err != nil {
 		return nil, err
 	}
-	for _, path := range []*string{&o.Key.File, &o.Key.PassphraseFile} {
-		if *path == "" {
-			continue
-		}
-		if *path, err = filepath.Abs(*path); err != nil {
-			return nil, err
-		}
-	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, err
 	}
 	if o.Programs == nil {
 		o.Programs = programs
 	}
-	tool, err := packTool(ctx, o.Module)
-	if err != nil {
+	// It runs in another folder than the module's, so it is a file.
+	tool := filepath.Join(o.Module, "build", "tools", "nfpm")
+	if err := BuildTool(ctx, o.Module, tool); err != nil {
 		return nil, err
 	}
 	for _, program := range o.Programs {
@@ -106,43 +90,19 @@ func (o Options) buildOne(ctx context.Context, tool, out, program, arch string) 
 			return nil, err
 		}
 		paths = append(paths, path)
-		if o.Key.Named() {
-			if err := o.sign(ctx, path); err != nil {
-				return nil, err
-			}
-		}
 	}
 	return paths, nil
-}
-
-// sign writes the signature of a whole package beside it, which install.sh verifies. A
-// deb has no signature of its own, nor has the program alone.
-func (o Options) sign(ctx context.Context, path string) error {
-	signer, err := o.Key.At(ctx, o.Date)
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	signature, err := signer.Detached(data, 0)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path+".asc", signing.Armored(openpgp.SignatureType, signature), 0o644)
 }
 
 func (o Options) pack(ctx context.Context, tool, stage, program, name, arch, format string) error {
 	if format == "program" {
 		return os.Link(filepath.Join(stage, program), filepath.Join(stage, name))
 	}
-	cmd := exec.CommandContext(ctx, tool, "--packager", format, "--target", name,
-		"--key", o.Key.File, "--passphrase-file", o.Key.PassphraseFile, "--gpg-key", o.Key.GPG)
+	cmd := exec.CommandContext(ctx, tool, "package", "--packager", format, "--target", name)
 	cmd.Dir = stage
 	cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version),
 		"SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
-	return run(cmd, "pack")
+	return run(cmd, "make the package")
 }
 
 // run returns an error with the output of a program that fails.
@@ -165,17 +125,10 @@ func fileName(program, version, arch, format string) string {
 	return fmt.Sprintf("%s_%s_%s.deb", program, packageVersion(version), arch)
 }
 
-// packTool builds the program that makes packages. It runs in another folder than the
-// module's, so it is a file.
-func packTool(ctx context.Context, module string) (string, error) {
-	path := filepath.Join(module, "build", "tools", "pack")
-	return path, BuildPack(ctx, module, path)
-}
-
-// BuildPack builds the program that makes one package from an nfpm.yaml.
-func BuildPack(ctx context.Context, module, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-o", path, "./packaging/pack/pack.go")
+// BuildTool builds nfpm, which makes one package from an nfpm.yaml.
+func BuildTool(ctx context.Context, module, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-trimpath", "-o", path, "github.com/goreleaser/nfpm/v2/cmd/nfpm")
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return run(cmd, "build pack")
+	return run(cmd, "build nfpm")
 }

@@ -26,19 +26,3 @@ func TestServeARepository(t *testing.T) {
 		t.Errorf("find beside the repository: %d", status)
 	}
 }
-
-// A server that is broken into must not be able to sign.
-func TestTheServerHasNoCodeThatSigns(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(out), "teleport-update/find/server\n") {
-		t.Fatalf("the list of packages is not understood:\n%s", out)
-	}
-	for _, name := range []string{"openpgp", "packaging/repository"} {
-		if strings.Contains(string(out), name) {
-			t.Errorf("it is linked with %s", name)
-		}
-	}
-}

@@ -29,7 +29,6 @@ var noSentences = []string{
 	`Last update`,
 	`Package left`,
 	`Switch the Teleport agent to `,
-	`Types: deb\nURIs: %s/apt\nSuites: stable\nComponents: %s\nSigned-By: /etc/apt/keyrings/%s\n`,
 	`Uninstall teleport-update`,
 }
 

@@ -38,7 +38,7 @@ var houses = []house{
 		{"versions/archive"},
 		{"versions"},
 		{"find", "versions/fetch"},
-		{"find/rollout", "find/store", "packaging/installscript", "packaging/repository"},
+		{"find/rollout", "find/store", "packaging/installscript"},
 		{"find/store/postgres"},
 		{"find/fleet", "find/simulate"},
 		{"find/server/parts", "find/server/adminapi"},
@@ -152,7 +152,6 @@ func TestThereIsOneOfEach(t *testing.T) {
 			"find/store/restore.go":            "a person names the backup at the command line",
 			"cmd/teleport-find/adminclient.go": "a person names the token's file, which may be a pipe",
 			"ospackage/database.go":            "a lock of the package manager's, of which nothing is read",
-			"packaging/":                       "a person names the key at the command line",
 		}},
 		{"opener of files that others may have put there", "O_RDONLY", "internal/regular", map[string]string{
 			"internal/folder/":                 "a folder",

@@ -128,7 +128,9 @@ func newScene(t *testing.T, blocks []markdown.Block) *scene {
 	s.Write("/etc/teleport.yaml", "teleport:\n  proxy_server: mytenant.teleport.sh:443\n  diag_addr: 127.0.0.1:3000\n")
 	s.Put(program(t, host.Updater()), work+"/build/bin/teleport-update")
 	s.Put(program(t, host.Find()), work+"/build/bin/teleport-find")
-	s.Put(program(t, publisher), work+"/build/bin/mkrepository")
+	for _, script := range []string{"sign.sh", "publish.sh"} {
+		s.check(s.CopyIn(filepath.Join(module, "packaging", script), work+"/packaging/"+script, 0o755))
+	}
 	for _, dir := range []string{"packaging/cloud-init", "packaging/automation", "packaging/installscript", "packaging/teleport-update"} {
 		s.copyIn(filepath.Join(module, dir), work+"/"+dir)
 	}
@@ -189,9 +191,6 @@ func (s *scene) block(b markdown.Block, terminal bool) {
 	if name, ok := b.Mark("file"); ok {
 		s.file(b, name)
 	}
-	if m := makeRepositoryLine.FindStringSubmatch(b.Text); m != nil {
-		s.makesPackages(m[1])
-	}
 	if !b.IsRun() {
 		return
 	}
@@ -222,9 +221,6 @@ func (s *scene) block(b markdown.Block, terminal bool) {
 		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.Text, r.Stdout, r.Stderr)
 	}
 }
-
-// makeRepositoryLine names the key.
-var makeRepositoryLine = regexp.MustCompile(`(?m)^make repository KEY=(\S+)`)
 
 func (s *scene) file(b markdown.Block, name string) {
 	s.t.Helper()

@@ -3,77 +3,26 @@
 package guides
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"teleport-update/find/server/files"
-	"teleport-update/integration/host"
-	"teleport-update/packaging/repository"
-	"teleport-update/packaging/signing"
 )
-
-// publisher is the program that makes repositories.
-var publisher = host.Program{Name: "mkrepository", Package: "./packaging/mkrepository"}
 
 // repositoryOf is a repository of the updater's packages, for find.example.com.
 func repositoryOf(t *testing.T) string {
 	t.Helper()
-	repositoryOnce.Do(func() { repositoryDir, repositoryErr = makeRepository(t.Context(), packages(t)) })
-	check(t, repositoryErr)
-	return repositoryDir
-}
-
-var (
-	repositoryOnce sync.Once
-	repositoryDir  string
-	repositoryErr  error
-)
-
-func makeRepository(ctx context.Context, packages string) (string, error) {
-	dir := filepath.Join(module, "build", "test", "guides-repository")
-	if err := os.RemoveAll(dir); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	signer, err := signing.OpenKey(packagesKey, nil, time.Now)
-	if err != nil {
-		return "", err
-	}
-	o := repository.Options{Dir: filepath.Join(dir, "served"), Signer: signer, Now: time.Now(), URL: "https://find.example.com"}
-	for _, pattern := range []string{"*.deb", "*.rpm"} {
-		found, err := filepath.Glob(filepath.Join(packages, pattern))
-		if err != nil {
-			return "", err
-		}
-		o.Packages = append(o.Packages, found...)
-	}
-	_, err = repository.Build(ctx, o)
-	return o.Dir, err
+	packages(t)
+	return filepath.Join(guidesRepository, "served")
 }
 
 // publishing is what the machine has on which repositories are made.
-const publishing = "with apt-utils, createrepo-c and rpm"
+const publishing = "with apt-utils, createrepo-c, gnupg and rpm"
 
-var publishingPackages = []string{"apt-utils", "createrepo-c", "rpm"}
-
-// makesPackages does what "make repository" does first, where there is a compiler: it
-// builds the packages and signs them, with the key that the guide has made.
-func (s *scene) makesPackages(key string) {
-	s.t.Helper()
-	dir := s.t.TempDir()
-	secret := filepath.Join(dir, "secret.asc")
-	s.check(os.WriteFile(secret, []byte(s.Read(work+"/"+key)), 0o600))
-	s.check(buildPackages(s.t.Context(), filepath.Join(dir, "packages"), secret))
-	s.copyIn(filepath.Join(dir, "packages"), work+"/build/packages")
-}
+var publishingPackages = []string{"apt-utils", "createrepo-c", "gnupg", "rpm"}
 
 // offersRepository puts it into the world.
 func (w *world) offersRepository() {

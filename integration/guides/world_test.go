@@ -5,6 +5,7 @@ package guides
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,10 +26,10 @@ import (
 	"teleport-update/find/server/parts"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/integration/signer"
 	"teleport-update/internal/version"
 	"teleport-update/packaging"
 	"teleport-update/packaging/installscript"
-	"teleport-update/packaging/signing"
 )
 
 const (
@@ -194,28 +195,35 @@ var (
 	packagesErr  error
 )
 
-// packagesKey is the file with the key that has signed them.
-var packagesKey = filepath.Join(module, "build", "test", "guides-key", "secret.asc")
+// guidesRepository is the folder of the repository that has them.
+var guidesRepository = filepath.Join(module, "build", "test", "guides-repository")
 
-func makePackages(t *testing.T) (string, error) {
-	dir := filepath.Join(module, "build", "test", "guides-packages")
-	for _, old := range []string{dir, filepath.Dir(packagesKey)} {
+// makePackages builds the packages, and signs and publishes them with a key that is gone afterwards.
+func makePackages(t *testing.T) (dir string, err error) {
+	dir = filepath.Join(module, "build", "test", "guides-packages")
+	for _, old := range []string{dir, guidesRepository} {
 		if err := os.RemoveAll(old); err != nil {
 			return "", err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(packagesKey), 0o755); err != nil {
+	if err := buildPackages(t.Context(), dir); err != nil {
 		return "", err
 	}
-	if _, err := signing.NewKey(packagesKey, "Example Inc. <ops@example.com>", nil, time.Now()); err != nil {
+	key, err := signer.New(module)
+	if err != nil {
 		return "", err
 	}
-	return dir, buildPackages(t.Context(), dir, packagesKey)
+	defer func() { err = errors.Join(err, key.Close()) }()
+	publish := key.Publish("--packages", dir, "--to", filepath.Join(guidesRepository, "served"), "--url", "https://find.example.com")
+	if out, err := publish.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
 }
 
-func buildPackages(ctx context.Context, dir, key string) error {
+func buildPackages(ctx context.Context, dir string) error {
 	_, err := packaging.Build(ctx, packaging.Options{
-		Module: module, Out: dir, Version: "1.2.3", Date: time.Unix(1700000000, 0), Key: signing.Key{File: key},
+		Module: module, Out: dir, Version: "1.2.3", Date: time.Unix(1700000000, 0),
 		Arch: []string{runtime.GOARCH}, Formats: []string{"deb", "rpm", "program"}, Programs: []string{"teleport-update", "teleport-find"},
 	})
 	return err

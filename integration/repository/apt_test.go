@@ -6,10 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/integration/host"
 )
@@ -53,7 +51,8 @@ func TestAptInstallsAndUpgrades(t *testing.T) {
 			s.runs("1.0.0")
 
 			older := s.copied()
-			s.publish("--packages", updaters(t, "1.1.0"))
+			s.adds(updaters(t, "1.1.0"))
+			s.publish()
 			s.upToDate()
 			s.says(s.apt("upgrade"), 0)
 			s.runs("1.1.0")
@@ -88,11 +87,9 @@ func (s *site) refusesOfApt() {
 		code  int
 		want  string
 	}{
-		{"expired", func(dir string) {
-			s.other(dir, s.key.secret, "--valid-for", "1h")
-		}, 100, "is expired"},
+		{"expired", s.expired, 100, "is expired"},
 		{"wrongly signed", func(dir string) {
-			s.other(dir, keyNumber(s.t, 1).secret, "--packages", updatersBy(s.t, "1.0.0", 1))
+			s.other(dir, "1.0.0", keyNumber(s.t, 1))
 		}, 100, "NO_PUBKEY|Missing key"},
 		{"unsigned", func(dir string) {
 			check(s.t, os.Remove(filepath.Join(dir, suite+"InRelease")))
@@ -102,7 +99,7 @@ func (s *site) refusesOfApt() {
 			s.edit(dir, suite+"InRelease", "Description: the updater", "Description: The updater")
 		}, 100, "BADSIG|has been manipulated"},
 		{"an index that was changed", func(dir string) {
-			s.other(dir, s.key.secret, "--packages", updaters(s.t, "1.1.0")) // another one than the host has
+			s.other(dir, "1.1.0", s.key) // another one than the host has
 			damage(s.t, dir, index)
 		}, 100, "Hash Sum mismatch"},
 	} {
@@ -149,17 +146,6 @@ func (s *site) knows(version string) {
 func (s *site) suite() string {
 	version, _, _ := strings.Cut(strings.TrimSpace(s.Read("/etc/debian_version")), ".")
 	return version
-}
-
-// other makes a repository of its own with the packages of this one.
-func (s *site) other(dir, secret string, args ...string) {
-	s.t.Helper()
-	check(s.t, os.RemoveAll(dir))
-	args = append(args, "--key", secret, "--to", dir, "--url", "http://"+address)
-	if !slices.Contains(args, "--packages") {
-		args = append(args, "--packages", updaters(s.t, "1.0.0"))
-	}
-	runAt(s.t, s.now.Add(time.Hour), args...)
 }
 
 func (s *site) edit(dir, name, from, to string) {

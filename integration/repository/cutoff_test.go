@@ -1,153 +1,145 @@
+//go:build !hosts
+
 package repository
 
 import (
-	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"reflect"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
-
-	"teleport-update/integration/trace"
 )
 
-// publication is one that can be cut off: version 1.1.0 comes to a repository that
-// has 0.9.0 and 1.0.0, of which 0.9.0 goes.
-type publication struct {
-	t                  testing.TB
-	key                key
-	before, after      string // folders
-	argv               []string
-	viewBefore, viewAt View
-}
+// changing are the programs of a publication that write. Each of their runs is a place to be cut off.
+var changing = []string{"apt-ftparchive", "cp", "createrepo_c", "gpg", "gzip", "ln", "mkdir", "mktemp", "mv", "rm", "rpmkeys", "rpmsign", "sync"}
 
-// published is when it happens.
-var published = begun.Add(2 * time.Hour)
+// killed kills the publication, and all that it runs, before its n-th run of one of these programs.
+const killed = `#!/bin/sh
+echo >>"$CUT_RUNS"
+[ "$(wc -l <"$CUT_RUNS")" != "$CUT_AT" ] || kill -KILL 0
+exec /usr/bin/${0##*/} "$@"
+`
 
-func newPublication(t testing.TB) *publication {
-	t.Helper()
-	dir := t.TempDir()
-	p := &publication{t: t, key: keyNumber(t, 0), before: filepath.Join(dir, "before"), after: filepath.Join(dir, "after")}
-	for i, v := range []string{"0.9.0", "1.0.0"} {
-		runAt(t, begun.Add(time.Duration(i)*time.Hour), "--key", p.key.secret, "--packages", standIns(t, v), "--to", p.before, "--url", "https://packages.example.com")
+// Wherever a publication is cut off, clients see the repository of before; the same command again publishes.
+// FAULTS=all cuts it off at each place.
+func TestAPublicationCutOffAnywhereIsWhole(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.addsVersion("0.9.0")
+	s.addsVersion("1.0.0")
+	s.publish()
+	before := t.TempDir()
+	check(t, os.CopyFS(before, os.DirFS(s.dir)))
+	bin := t.TempDir()
+	for _, name := range changing {
+		check(t, os.WriteFile(filepath.Join(bin, name), []byte(killed), 0o755))
 	}
-	path, err := program()
+	s.removes("0.9.0")
+	runs := filepath.Join(t.TempDir(), "runs")
+	s.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "CUT_RUNS=" + runs}
+	step := 4
+	if os.Getenv("FAULTS") == "all" {
+		step = 1
+	}
+	places := 1
+	for ; ; places += step {
+		s.addsVersion("1.1.0") // not signed
+		check(t, os.RemoveAll(runs))
+		cut := s.cutAt(places)
+		view, err := s.view()
+		if err != nil {
+			t.Fatalf("cut off at %d: %v", places, err)
+		}
+		if err := reads(before, s.dir); err != nil {
+			t.Fatalf("cut off at %d, clients that have read the indexes of before: %v", places, err)
+		}
+		if reflect.DeepEqual(view, offering("1.0.0", "1.1.0")) {
+			break
+		}
+		if !cut || !reflect.DeepEqual(view, offering("0.9.0", "1.0.0")) {
+			t.Fatalf("cut off at %d: %v", places, view)
+		}
+	}
+	t.Logf("cut off at %d places", places/step)
+	if places < 60 {
+		t.Error("these are too few to have seen all of it")
+	}
+	s.env = nil
+	s.publish()
+	s.offers("1.0.0", "1.1.0")
+	left, err := filepath.Glob(s.dir + "*")
 	check(t, err)
-	p.argv = []string{path, "--key", p.key.secret, "--packages", standIns(t, "1.1.0"), "--keep", "2", "--url", "https://packages.example.com", "--to"}
-	p.copyTo(p.after)
-	runAt(t, published, append(p.argv[1:], p.after)...)
-	p.viewBefore, p.viewAt = p.look(p.before), p.look(p.after)
-	return p
-}
-
-func (p *publication) look(dir string) View {
-	p.t.Helper()
-	v, err := Look(dir, p.key.keyring)
-	check(p.t, err)
-	return v
-}
-
-// copyTo keeps times, which say how long a file has not been named.
-func (p *publication) copyTo(dir string) {
-	p.t.Helper()
-	if out, err := exec.Command("cp", "-a", p.before, dir).CombinedOutput(); err != nil {
-		p.t.Fatalf("%v\n%s", err, out)
+	if len(left) != 4 { // link, lock, this tree and the one before
+		t.Errorf("left are %v", left)
 	}
 }
 
-// changes is where a call of a publication may change what is published: what the
-// programs do that it runs, in a folder of their own, may come in any order.
-type changes struct {
-	dir string
-	n   int
-}
-
-// count numbers the call, from 1 on, if it is one of them.
-func (c *changes) count(call *trace.Call) bool {
-	below, inside := strings.CutPrefix(call.Path, c.dir)
-	if call.Exit || !inside || strings.HasPrefix(below, "/.stage") {
-		return false
+// cutAt publishes, and reports whether it was killed.
+func (s *shelf) cutAt(n int) bool {
+	s.t.Helper()
+	cmd := s.key.Publish("--packages", s.packages, "--to", s.dir)
+	cmd.Env = append(append(cmd.Env, s.env...), "CUT_AT="+strconv.Itoa(n))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.CombinedOutput()
+	exit, _ := err.(*exec.ExitError)
+	if exit != nil && exit.Sys().(syscall.WaitStatus).Signaled() {
+		return true
 	}
-	c.n++
-	call.Index = c.n
-	return true
-}
-
-// calls lists the calls of a whole publication by which it changes something.
-func (p *publication) calls() (all []trace.Call) {
-	p.t.Helper()
-	dir := filepath.Join(p.t.TempDir(), "repository")
-	p.copyTo(dir)
-	counted := changes{dir: dir}
-	r, err := trace.Run(p.t.Context(), p.command(dir), func(c trace.Call) trace.Action {
-		if counted.count(&c) {
-			all = append(all, c)
-		}
-		return trace.GoOn()
-	})
-	check(p.t, err)
-	if r.ExitCode != 0 {
-		p.t.Fatalf("mkrepository ends with %d: %s", r.ExitCode, r.Stderr)
-	}
-	return all
-}
-
-func (p *publication) command(dir string) trace.Command {
-	return trace.Command{Argv: append(slices.Clone(p.argv), dir), Env: environment(published)}
-}
-
-// cutAt publishes into a new folder and ends before the n-th call that changes
-// something. It returns the call.
-func (p *publication) cutAt(dir string, n int) (at trace.Call) {
-	p.t.Helper()
-	p.copyTo(dir)
-	counted := changes{dir: dir}
-	_, err := trace.Run(p.t.Context(), p.command(dir), func(c trace.Call) trace.Action {
-		if counted.count(&c) && c.Index == n {
-			at = c
-			return trace.Kill()
-		}
-		return trace.GoOn()
-	})
-	check(p.t, err)
-	if at.Index != n {
-		p.t.Fatalf("there is no call %d", n)
-	}
-	return at
-}
-
-// shows reports whether what a client sees may be another after a call than
-// before: names that begin with a dot are never served.
-func shows(c trace.Call) bool {
-	switch c.Name {
-	case "rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat":
-		return !strings.Contains(cmp.Or(c.To, c.Path), "/.")
+	if err != nil {
+		s.t.Fatalf("publish.sh, to be cut off at %d: %v\n%s", n, err, out)
 	}
 	return false
 }
 
-// visible is a digest of all that a server would give away.
-func visible(t testing.TB, dir string) string {
-	t.Helper()
-	sum := sha256.New()
-	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && path != dir && strings.HasPrefix(d.Name(), ".") {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
+// A program that fails ends the publication.
+func TestAProgramThatFailsPublishesNothing(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.addsVersion("1.0.0")
+	s.publish()
+	for _, name := range changing {
+		bin := t.TempDir()
+		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\necho no room >&2\nexit 1\n"), 0o755))
+		s.removesAll()
+		s.addsVersion("1.0.0")
+		s.addsVersion("1.1.0")
+		s.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+		s.refuses("no room")
+		s.env = nil
+		s.offers("1.0.0")
+	}
+}
+
+func (s *shelf) removesAll() {
+	s.t.Helper()
+	check(s.t, os.RemoveAll(s.packages))
+	check(s.t, os.Mkdir(s.packages, 0o755))
+}
+
+// reads reports what a client misses that has read the indexes of before and now
+// asks for what they name, in the folder as it is.
+func reads(before, now string) error {
+	return filepath.WalkDir(before, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := os.ReadFile(path)
-		fmt.Fprintf(sum, "%s %x\n", strings.TrimPrefix(path, dir), sha256.Sum256(data))
+		name := strings.TrimPrefix(path, before)
+		if !strings.Contains(name, "/by-hash/") && !strings.HasSuffix(name, ".xml.gz") && !strings.HasSuffix(name, ".deb") && !strings.HasSuffix(name, ".rpm") {
+			return nil
+		}
+		was, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		is, err := os.ReadFile(now + name)
+		if err == nil && string(is) != string(was) {
+			err = fmt.Errorf("%s is another one", name)
+		}
 		return err
-	}))
-	return fmt.Sprintf("%x", sum.Sum(nil))
+	})
 }

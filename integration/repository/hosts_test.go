@@ -3,7 +3,6 @@
 package repository
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,8 +12,8 @@ import (
 	"time"
 
 	"teleport-update/integration/host"
+	"teleport-update/integration/signer"
 	"teleport-update/packaging"
-	"teleport-update/packaging/signing"
 )
 
 func TestMain(m *testing.M) {
@@ -37,7 +36,8 @@ type site struct {
 func newSite(t *testing.T, o host.Options) *site {
 	t.Helper()
 	s := &site{Test: host.ForTest(t, o), shelf: newShelf(t), t: t, current: filepath.Join(t.TempDir(), "current")}
-	s.publish("--packages", updaters(t, "1.0.0"), "--url", "http://"+address)
+	s.adds(updaters(t, "1.0.0"))
+	s.publish("--url", "http://"+address)
 	s.serves(s.dir)
 	var err error
 	s.server, err = s.ServeFind(t.Context(), address, "serve", "--listen", address, "--repository", s.current)
@@ -77,26 +77,36 @@ func damage(t *testing.T, dir, pattern string) {
 	}
 }
 
-// updaters is a folder with the real packages of a version, for this machine, signed
-// by the first key.
-func updaters(t testing.TB, version string) string {
-	t.Helper()
-	return updatersBy(t, version, 0)
+// other publishes the updater of a version with a key, in a repository of its own, which dir is a copy of.
+func (s *site) other(dir, version string, key *signer.Key, args ...string) {
+	s.t.Helper()
+	o := newShelf(s.t)
+	o.key = key
+	o.adds(updaters(s.t, version))
+	o.publish(append(args, "--url", "http://"+address)...)
+	check(s.t, os.RemoveAll(dir))
+	check(s.t, os.CopyFS(dir, os.DirFS(o.dir)))
 }
 
-func updatersBy(t testing.TB, version string, number int) string {
+// expired publishes the updater of 1.0.0 in a repository that ends a moment later.
+func (s *site) expired(dir string) {
+	s.t.Helper()
+	s.other(dir, "1.0.0", s.key, "--valid-for", "1 second")
+	time.Sleep(3 * time.Second)
+}
+
+// updaters is a folder with the real packages of a version, for this machine. Nothing is signed.
+func updaters(t testing.TB, version string) string {
 	t.Helper()
-	key := keyNumber(t, number)
 	updatersOnce.Lock()
 	defer updatersOnce.Unlock()
 	dir, err := world()
 	check(t, err)
-	dir = filepath.Join(dir, fmt.Sprintf("updaters-%s-%d", version, number))
+	dir = filepath.Join(dir, "updaters-"+version)
 	if _, err := os.Stat(dir); err != nil {
 		_, err := packaging.Build(t.Context(), packaging.Options{
 			Module: module, Out: dir + ".new", Version: version, Date: time.Unix(1700000000, 0),
 			Arch: []string{runtime.GOARCH}, Formats: []string{"deb", "rpm"}, Programs: []string{"teleport-update"},
-			Key: signing.Key{File: key.secret},
 		})
 		check(t, err)
 		check(t, os.Rename(dir+".new", dir))

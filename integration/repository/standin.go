@@ -1,7 +1,7 @@
-// Package repository tries the apt and yum repositories of package
-// packaging/repository with those who read them: apt of three Debians, dnf, rpm,
-// gpgv, cloud-init, over HTTP from "teleport-find serve --repository". What a
-// publication that is cut off leaves is looked at after each of its writes.
+// Package repository tries the apt and yum repositories of packaging/publish.sh with
+// those who read them: apt of three Debians, dnf, rpm, gpgv, cloud-init, over HTTP from
+// "teleport-find serve --repository". What a publication that is cut off leaves is
+// looked at wherever it can be cut off.
 package repository
 
 import (
@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"teleport-update/packaging/signing"
 )
 
 // Architectures of the stand-ins, as Go names them.
@@ -42,16 +40,9 @@ scripts: {postinstall: post}
 rpm: {summary: a stand-in, buildhost: localhost, packager: nobody <nobody@example.com>, group: Tests}
 `
 
-// Options are what may differ between stand-ins of one version.
-type Options struct {
-	Comment string      // in the program
-	Key     signing.Key // signs the rpms
-	Env     []string    // of gpg
-}
-
-// StandIns makes, with the program that packages are made by, a deb and an rpm of a version for each architecture in dir.
+// StandIns makes, with nfpm, a deb and an rpm of a version for each architecture in dir. The program has a comment.
 // packageVersion is written as packages do, with "~" in place of the first "-".
-func StandIns(ctx context.Context, pack, dir, packageVersion string, o Options) error {
+func StandIns(ctx context.Context, nfpm, dir, packageVersion, comment string) error {
 	stage, err := os.MkdirTemp("", "stand-in-")
 	if err != nil {
 		return err
@@ -63,7 +54,7 @@ func StandIns(ctx context.Context, pack, dir, packageVersion string, o Options) 
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	program := "#!/bin/sh\necho teleport-update " + packageVersion + " \"(stand-in)\"\n# " + o.Comment + "\n"
+	program := "#!/bin/sh\necho teleport-update " + packageVersion + " \"(stand-in)\"\n# " + comment + "\n"
 	for name, text := range map[string]string{"program": program, "post": "#!/bin/sh\nexit 0\n"} {
 		if err := os.WriteFile(filepath.Join(stage, name), []byte(text), 0o755); err != nil {
 			return err
@@ -74,13 +65,11 @@ func StandIns(ctx context.Context, pack, dir, packageVersion string, o Options) 
 			return err
 		}
 		for _, format := range []string{"deb", "rpm"} {
-			name := fmt.Sprintf("standin-%s-%s.%s", packageVersion, arch, format)
-			cmd := exec.CommandContext(ctx, pack, "--packager", format, "--target", filepath.Join(dir, name),
-				"--key", o.Key.File, "--gpg-key", o.Key.GPG)
+			cmd := exec.CommandContext(ctx, nfpm, "package", "--packager", format, "--target", dir)
 			cmd.Dir = stage
-			cmd.Env = append(append(os.Environ(), o.Env...), "SOURCE_DATE_EPOCH=1767323045")
+			cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1767323045")
 			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("pack: %w\n%s", err, out)
+				return fmt.Errorf("nfpm: %w\n%s", err, out)
 			}
 		}
 	}

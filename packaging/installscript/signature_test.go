@@ -13,11 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-
-	"teleport-update/packaging/signing"
+	gpgsigner "teleport-update/integration/signer"
 )
 
 const signedPackage = "teleport-update_1.2.3_amd64.deb"
@@ -29,19 +26,21 @@ type signer struct {
 	sign   func(data []byte) []byte
 }
 
-func pgpSigner(t *testing.T) signer {
+// pgpSigner has its key in gpg's form, or armored.
+func pgpSigner(t *testing.T, form ...string) signer {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret.key")
-	_, err := signing.NewKey(file, "Test <test@example.com>", nil, time.Now())
+	key, err := gpgsigner.New("../..")
 	must(t, err)
-	s, err := signing.OpenKey(file, nil, time.Now)
+	t.Cleanup(func() { must(t, key.Close()) })
+	public, err := key.GPG(append(form, "--export")...)
 	must(t, err)
-	var public strings.Builder
-	must(t, s.Public().Serialize(&public))
-	return signer{[]byte(public.String()), ".asc", func(data []byte) []byte {
-		signature, err := s.Detached(data, 0)
+	return signer{[]byte(public), ".asc", func(data []byte) []byte {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, signedPackage), data, 0o644))
+		must(t, key.Sign(dir))
+		signature, err := os.ReadFile(filepath.Join(dir, signedPackage+".asc"))
 		must(t, err)
-		return signing.Armored(openpgp.SignatureType, signature)
+		return signature
 	}}
 }
 
@@ -103,9 +102,7 @@ func TestAPackageIsSignedByTheKeyThatAPersonNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pgp, otherPGP := pgpSigner(t), pgpSigner(t)
-	armored := pgp
-	armored.public = signing.Armored(openpgp.PublicKeyType, pgp.public)
+	pgp, otherPGP, armored := pgpSigner(t), pgpSigner(t), pgpSigner(t, "--armor")
 	kinds := map[string]struct{ right, wrong signer }{
 		"OpenPGP": {pgp, otherPGP}, "OpenPGP, armored": {armored, otherPGP}, "ECDSA": {ecdsaSigner(t), ecdsaSigner(t)},
 	}

@@ -18,10 +18,6 @@ func main() {
 	flag.StringVar(&o.Version, "version", "", "`version` without a v (default: the commit's)")
 	arch := flag.String("arch", "amd64,arm64", "`list` of architectures")
 	formats := flag.String("formats", "deb,rpm,program", "`list` of formats: program is the bare one")
-	flag.StringVar(&o.Key.File, "key", "", "`file` with the secret key that signs each package (NAME.asc), and the rpms "+
-		"themselves (default: none is signed)")
-	flag.StringVar(&o.Key.PassphraseFile, "passphrase-file", "", "`file` whose first line opens the key of --key")
-	flag.StringVar(&o.Key.GPG, "gpg-key", "", "`fingerprint` of a key of gpg's to sign with, in place of --key")
 	flag.Parse()
 	o.Arch, o.Formats = strings.Split(*arch, ","), strings.Split(*formats, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
