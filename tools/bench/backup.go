@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"teleport-update/tools/internal/figure"
 )
 
 // database is one that is backed up, and where.
@@ -62,9 +64,9 @@ func (d database) time() error {
 		shell, shellCPU = append(shell, seconds(s.Seconds)), append(shellCPU, seconds(s.CPU))
 		fmt.Fprintf(os.Stderr, "round %d: ours %.2f s, shell %.2f s\n", round+1, r.Seconds, s.Seconds)
 	}
-	d.table.ratio("backup, checked and synced / sqlite3's .backup, quick_check and sync", median(ours), goalBackup,
-		bound{took: median(shell)})
-	d.table.ratio("the same: processor", median(oursCPU), none, bound{took: median(shellCPU)})
+	d.table.ratio("backup, checked and synced / sqlite3's .backup, quick_check and sync", figure.Median(ours), goalBackup,
+		bound{took: figure.Median(shell)})
+	d.table.ratio("the same: processor", figure.Median(oursCPU), none, bound{took: figure.Median(shellCPU)})
 	d.table.value("backup: peak memory of the whole process", slices.Max(memory), "MiB", goalBackupMem)
 	return nil
 }
@@ -124,7 +126,7 @@ func (d database) restore() error {
 		seconds = append(seconds, r.Seconds)
 		memory = append(memory, r.MemoryMiB)
 	}
-	d.table.value("restore over a database in WAL mode, checked and synced", median(seconds), "s", none)
+	d.table.value("restore over a database in WAL mode, checked and synced", figure.Median(seconds), "s", none)
 	d.table.value("restore: peak memory of the whole process", slices.Max(memory), "MiB", none)
 	return nil
 }
@@ -162,13 +164,15 @@ func (d database) writer() error {
 			row.longest = append(row.longest, wait)
 		}
 	}
-	wait := func(r *waits) time.Duration { return time.Duration(median(r.longest) * float64(time.Millisecond)) }
+	wait := func(r *waits) time.Duration {
+		return time.Duration(figure.Median(r.longest) * float64(time.Millisecond))
+	}
 	d.table.ratio(
 		fmt.Sprintf("longest wait of a writer in WAL mode, %d rows a second: during ours / during the shell's .backup in a read transaction",
 			rowsPerSecond),
 		wait(rows[0]), goalWriter, bound{took: wait(rows[1])})
 	for _, row := range rows {
-		d.table.value(fmt.Sprintf("the same %s (worst %.1f ms)", row.name, slices.Max(row.longest)), median(row.longest), "ms", none)
+		d.table.value(fmt.Sprintf("the same %s (worst %.1f ms)", row.name, slices.Max(row.longest)), figure.Median(row.longest), "ms", none)
 	}
 	return nil
 }

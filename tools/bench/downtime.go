@@ -13,6 +13,7 @@ import (
 
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/tools/internal/figure"
 	"teleport-update/tools/internal/site"
 )
 
@@ -78,14 +79,14 @@ func (d *outages) measure() error {
 		}
 	}
 	r := d.table
-	r.value("update by reload: time without an agent", float64(median(update).Microseconds())/1000, "ms", goalNoDowntime)
-	alone := median(restart) + median(restore) + margin
+	r.value("update by reload: time without an agent", float64(figure.Median(update).Microseconds())/1000, "ms", goalNoDowntime)
+	alone := figure.Median(restart) + figure.Median(restore) + margin
 	r.ratio(
 		fmt.Sprintf("downgrade with a database of %d MB: time without an agent / a stop and a start alone + the restore + %v",
 			databaseMB, margin),
-		median(downgrade), goalDowntime, bound{took: alone})
-	r.value("the same: a stop and a start alone", float64(median(restart).Milliseconds()), "ms", none)
-	r.value("the same: the restore alone", float64(median(restore).Milliseconds()), "ms", none)
+		figure.Median(downgrade), goalDowntime, bound{took: alone})
+	r.value("the same: a stop and a start alone", float64(figure.Median(restart).Milliseconds()), "ms", none)
+	r.value("the same: the restore alone", float64(figure.Median(restore).Milliseconds()), "ms", none)
 	return nil
 }
 

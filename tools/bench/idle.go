@@ -10,6 +10,7 @@ import (
 
 	"teleport-update/installer/transaction"
 	"teleport-update/integration/host"
+	"teleport-update/tools/internal/figure"
 )
 
 // idle measures an update that finds nothing to do, over verified https, without
@@ -56,9 +57,9 @@ func (b *bench) idle() error {
 		return err
 	}
 	updates, reports := cpu[update.name], cpu[reporting.name]
-	one := bound{took: median(cpu[request.name])}
-	b.table.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, one)
-	b.table.ratio("nothing to do, and a report: CPU / that of the same program making its one request", median(reports), goalIdleCPU, one)
+	one := bound{took: figure.Median(cpu[request.name])}
+	b.table.ratio("nothing to do: CPU / that of the same program making its one request", figure.Median(updates), goalIdleCPU, one)
+	b.table.ratio("nothing to do, and a report: CPU / that of the same program making its one request", figure.Median(reports), goalIdleCPU, one)
 	for _, row := range []struct {
 		what string
 		contender

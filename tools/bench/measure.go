@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/integration/host"
+	"teleport-update/tools/internal/figure"
 )
 
 // bench is one run of the program.
@@ -102,7 +103,7 @@ func (b *bench) interleave(contenders ...contender) (map[string]time.Duration, e
 	}
 	medians := make(map[string]time.Duration)
 	for name, w := range walls {
-		medians[name] = median(w)
+		medians[name] = figure.Median(w)
 	}
 	return medians, nil
 }
@@ -213,10 +214,4 @@ func (b *bench) memories(c contender, runs int) (kib int64, err error) {
 		kib = max(kib, k)
 	}
 	return kib, nil
-}
-
-func median[T time.Duration | float64](values []T) T {
-	values = slices.Sorted(slices.Values(values))
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
 }

@@ -18,6 +18,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/server/parts"
 	"teleport-update/internal/version"
+	"teleport-update/tools/internal/figure"
 )
 
 // contender is a process that answers.
@@ -99,8 +100,8 @@ func show(contenders []*contender) {
 	fmt.Printf("  %-20s %12s %8s %10s %8s %12s\n", "", "questions/s", "ratio", "p99 ms", "ratio", "CPU of one")
 	base := contenders[0]
 	for _, c := range contenders {
-		fmt.Printf("  %-20s %12.0f %8.2f %10.2f %8.2f %9.1f µs\n", c.name, median(c.rates), median(c.rates)/median(base.rates),
-			median(c.p99s), median(c.p99s)/median(base.p99s), median(c.costs))
+		fmt.Printf("  %-20s %12.0f %8.2f %10.2f %8.2f %9.1f µs\n", c.name, figure.Median(c.rates), figure.Median(c.rates)/figure.Median(base.rates),
+			figure.Median(c.p99s), figure.Median(c.p99s)/figure.Median(base.p99s), figure.Median(c.costs))
 	}
 	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
 }

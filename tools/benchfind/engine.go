@@ -22,6 +22,7 @@ import (
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 	"teleport-update/internal/version"
+	"teleport-update/tools/internal/figure"
 )
 
 // groups is how many groups the hosts are in.
@@ -177,10 +178,10 @@ func runEngine(ctx context.Context, args []string) error {
 		}
 		walls, cpus, passes = append(walls, wall), append(cpus, cpu), append(passes, bound.cpu())
 	}
-	tick, least := median(cpus), median(passes)
+	tick, least := figure.Median(cpus), figure.Median(passes)
 	what := fmt.Sprintf("a tick over %d groups with plans", groups)
 	fmt.Printf("  %-52s %8.2f s, %.1f ms of CPU, the bound %.1f ms: %.2f times (goal: %.1f)\n",
-		what, median(walls), tick*1000, least*1000, tick/least, goalTick)
+		what, figure.Median(walls), tick*1000, least*1000, tick/least, goalTick)
 	return record("find-engine", hosts, rounds,
 		ratio("a plan for all hosts in one group, into the store / drawing them, and its pages in a file", plan, plain, "s", goalPlan),
 		value("a host in the index of a plan", perHost, "B", goalPerHost),
@@ -208,7 +209,7 @@ func measurePlan(ctx context.Context, hosts, rounds int) (plan, plain float64, e
 		}
 		plans, plains = append(plans, wall), append(plains, least)
 	}
-	return median(plans), median(plains), nil
+	return figure.Median(plans), figure.Median(plains), nil
 }
 
 // measureIndex says what the hosts of a plan take in memory.

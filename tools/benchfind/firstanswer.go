@@ -16,6 +16,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/fleet"
+	"teleport-update/tools/internal/figure"
 )
 
 // patience is for how long a start is waited for.
@@ -59,11 +60,11 @@ func measureStart(ctx context.Context, hosts, rounds int) error {
 		answers, costs, reports = append(answers, one.answer.Seconds()), append(costs, one.cost.Seconds()), append(reports, one.report.Seconds())
 	}
 	fmt.Printf("a start with %d hosts in plans, medians of %d\n", hosts, rounds)
-	fmt.Printf("  %-52s %8.2f s (goal: %d)\n", "first answer", median(answers), goalStart)
-	fmt.Printf("  %-52s %8.2f s\n", "CPU until then", median(costs))
-	fmt.Printf("  %-52s %8.2f s\n", "first report that is taken", median(reports))
-	return record("find-start", hosts, rounds, value("first answer after a start", median(answers), "s", goalStart),
-		value("CPU until the first answer", median(costs), "s", goalStart), value("first report that is taken after a start", median(reports), "s", 0))
+	fmt.Printf("  %-52s %8.2f s (goal: %d)\n", "first answer", figure.Median(answers), goalStart)
+	fmt.Printf("  %-52s %8.2f s\n", "CPU until then", figure.Median(costs))
+	fmt.Printf("  %-52s %8.2f s\n", "first report that is taken", figure.Median(reports))
+	return record("find-start", hosts, rounds, value("first answer after a start", figure.Median(answers), "s", goalStart),
+		value("CPU until the first answer", figure.Median(costs), "s", goalStart), value("first report that is taken after a start", figure.Median(reports), "s", 0))
 }
 
 // started is when a server has answered first, and taken a report, and what CPU the first answer cost: with other work

@@ -21,7 +21,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -29,7 +28,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -116,9 +114,4 @@ func measureFind(ctx context.Context, hosts, rounds int, each time.Duration) err
 		rows = append(rows, against(base, c)...)
 	}
 	return record("find", hosts, rounds, rows...)
-}
-
-func median[T cmp.Ordered](list []T) T {
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[len(sorted)/2]
 }

@@ -27,17 +27,17 @@ func ratio(what string, took, bound float64, unit string, goal float64) figure.R
 // against compares what a contender does with the constant handler. Of rates, the ratio is
 // turned over: a figure's goal is the most that it should be.
 func against(base, c *contender) []figure.Row {
-	rate := figure.Row{What: "questions a second: constant net/http handler / " + c.name, Value: median(base.rates) / median(c.rates),
-		Medians: fmt.Sprintf("%.0f / %.0f", median(base.rates), median(c.rates))}
-	p99 := figure.Row{What: "p99: " + c.name + " / constant net/http handler", Value: median(c.p99s) / median(base.p99s),
-		Medians: fmt.Sprintf("%.2f ms / %.2f ms", median(c.p99s), median(base.p99s))}
+	rate := figure.Row{What: "questions a second: constant net/http handler / " + c.name, Value: figure.Median(base.rates) / figure.Median(c.rates),
+		Medians: fmt.Sprintf("%.0f / %.0f", figure.Median(base.rates), figure.Median(c.rates))}
+	p99 := figure.Row{What: "p99: " + c.name + " / constant net/http handler", Value: figure.Median(c.p99s) / figure.Median(base.p99s),
+		Medians: fmt.Sprintf("%.2f ms / %.2f ms", figure.Median(c.p99s), figure.Median(base.p99s))}
 	if c.name == "teleport-find" {
 		rate.Goal, rate.HasGoal, p99.Goal, p99.HasGoal = 1/goalRate, true, goalP99, true
 	}
 	rows := []figure.Row{rate, p99}
-	if cost := median(c.costs); cost > 0 {
-		rows = append(rows, figure.Row{What: "CPU of an answer: " + c.name + " / constant net/http handler", Value: cost / median(base.costs),
-			Medians: fmt.Sprintf("%.1f µs / %.1f µs", cost, median(base.costs))})
+	if cost := figure.Median(c.costs); cost > 0 {
+		rows = append(rows, figure.Row{What: "CPU of an answer: " + c.name + " / constant net/http handler", Value: cost / figure.Median(base.costs),
+			Medians: fmt.Sprintf("%.1f µs / %.1f µs", cost, figure.Median(base.costs))})
 	}
 	return rows
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
+	"teleport-update/tools/internal/figure"
 )
 
 const (
@@ -74,7 +74,7 @@ func ratios(ctx context.Context, d *database) error {
 		}
 	}
 	for _, what := range []string{"reports that are kept", "reports with nothing to keep", "answers of find"} {
-		a, b := median(all[0].rates[what]), median(all[1].rates[what])
+		a, b := figure.Median(all[0].rates[what]), figure.Median(all[1].rates[what])
 		say(what+", a second", "%10.0f with SQLite, %10.0f with PostgreSQL: %.2f", a, b, b/a)
 	}
 	return nil
@@ -109,9 +109,4 @@ func (c *contender) measure(what string, lasts time.Duration, do func(n int64) e
 	}
 	all.Wait()
 	c.rates[what] = append(c.rates[what], float64(done.Load())/time.Since(began).Seconds())
-}
-
-func median(of []float64) float64 {
-	slices.Sort(of)
-	return of[len(of)/2]
 }
