@@ -53,7 +53,7 @@ with an error in it changes nothing: the last good answers stay, and the log say
 
 With --store, what hosts are told is in a file that "teleport-find set-version", "mode" and
 "apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases that
-has its .sha256 beside it is told; until "enable", hosts stay as they are. Versions of the schedule regular go from group to
+has its .sha256 beside it is told; until "mode enabled", hosts stay as they are. Versions of the schedule regular go from group to
 group by themselves. --agent-version and --groups override it: with either, the store is not used.
 
 Where no version is known, the answer has none, and hosts stay as they are.`,
@@ -75,8 +75,6 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 				"the newest in --releases at start, else none)"},
 			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one " +
 				"that --releases has of the version, else oss)"},
-			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "let hosts that run another version " +
-				"update now; =false: do not"},
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts " +
 				"spread their updates"},
 			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
@@ -84,12 +82,12 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 				"updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
 			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true,
 				Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
-			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, enable and apply set, " +
+			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, mode and apply set, " +
 				"in a folder of its own; made if it is not there; or postgres://USER@HOST/DATABASE?sslrootcert=FILE, which several " +
 				"servers may share. With --agent-version or --groups it is not used"},
 			passwordFileFlag("TELEPORT_FIND_STORE_PASSWORD_FILE"),
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, " +
-				"such as set-version, enable and apply; needs --store"},
+				"such as set-version, mode and apply; needs --store"},
 			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other " +
 				"machines, with access tokens (see teleport-find token --help); with the certificate of --listen, plain http on " +
 				"loopback addresses only"},
@@ -267,7 +265,7 @@ func openReleases(dir string, base *find.Answer, log *slog.Logger) (*files.Relea
 }
 
 func baseAnswer(c *cli.Context) (find.Answer, error) {
-	base := find.Answer{AutoUpdate: c.Bool("autoupdate")}
+	base := find.Answer{AutoUpdate: true}
 	var err error
 	if v := c.String("agent-version"); v != "" {
 		if base.Version, err = releases.Parse(v); err != nil {

@@ -58,7 +58,6 @@ func TestWhatHostsAreToldFromTheStore(t *testing.T) {
 		{"a version without a mode", []string{immediate}, base, "", nil, answer("17.2.1", version.OSS, false)},
 		{"a version, enabled", []string{immediate, enabled}, base, "", nil, answer("17.2.1", version.OSS, true)},
 		{"a version, suspended", []string{suspended, immediate}, base, "", nil, answer("17.2.1", version.OSS, false)},
-		{"a version, enabled, and --autoupdate=false", []string{immediate, enabled}, unsaid, "", nil, answer("17.2.1", version.OSS, false)},
 		{"an edition that is given", []string{immediate}, ent, version.FIPS, both, answer("17.2.1", version.FIPS, false)},
 		{"the edition that the releases have of it", []string{immediate}, base, "", both[1:], answer("17.2.1", version.Enterprise, false)},
 		{"a version that is not among the releases", []string{immediate}, ent, "", []string{"teleport-ent-v15.1.0-linux-amd64-bin.tar.gz"}, answer("17.2.1", version.Enterprise, false)},

@@ -104,7 +104,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 		return Applied{}, parts.Refuse(err)
 	}
 	now := s.opts.Clock()
-	applied := Applied{Answer: next.answer(rollout.Query{}, now, s.opts.Base.AutoUpdate)}
+	applied := Applied{Answer: next.answer(rollout.Query{}, now, true)}
 	var changes changeSet
 	for _, r := range list {
 		found := there[rollout.Key(r)]

@@ -50,8 +50,7 @@ func (s *Stored) forgetOnce(ctx context.Context, opts ApplyOptions) (Applied, er
 		return Applied{}, parts.Refuse(err)
 	}
 	now := s.opts.Clock()
-	applied := Applied{Resources: []AppliedResource{{Change: adminapi.Removed}}, Answer: next.answer(rollout.Query{}, now,
-		s.opts.Base.AutoUpdate)}
+	applied := Applied{Resources: []AppliedResource{{Change: adminapi.Removed}}, Answer: next.answer(rollout.Query{}, now, true)}
 	s.conclude(&applied, &next, now)
 	if applied.Answer.Version == "" {
 		applied.Warnings = append(applied.Warnings, "there was no release when the server started: new hosts are told no version")

@@ -59,8 +59,6 @@ func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: new hosts install the version, and no host updates by itself", mode, modeOf(n)))
 	case n.Version != nil && mode != rollout.Enabled:
 		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: no host updates by itself, and no group goes on", mode, modeOf(n)))
-	case n.Version != nil && !s.opts.Base.AutoUpdate:
-		a.Notes = append(a.Notes, "the server was started with --autoupdate=false: no host updates by itself")
 	}
 	if n.unclear != nil {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("hosts are told %s as before; %v", a.Answer.Edition, n.unclear))
@@ -73,7 +71,7 @@ func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 	}
 	spec := n.find.Rollout().Spec
 	for _, start := range rollout.Preview(n.Config, n.Version, n.Rollout, now) {
-		a.Groups = append(a.Groups, GroupAnswer{start, n.answer(rollout.Query{Group: start.Group}, now, s.opts.Base.AutoUpdate)})
+		a.Groups = append(a.Groups, GroupAnswer{start, n.answer(rollout.Query{Group: start.Group}, now, true)})
 	}
 	if len(a.Groups) == 0 && spec.Schedule != rollout.Immediate {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("the schedule %s has no groups, and no host is told to update: apply an %s "+

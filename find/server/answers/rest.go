@@ -30,7 +30,7 @@ func (s *Stored) Resume(r *Rest) {
 }
 
 // mayUpdate reports whether this server tells any host to update.
-func (s *Stored) mayUpdate() bool { return s.opts.Base.AutoUpdate && s.resting.Load() == nil }
+func (s *Stored) mayUpdate() bool { return s.resting.Load() == nil }
 
 var errOtherStore = errors.New("another store, or an older copy, has taken the place of the one of before")
 

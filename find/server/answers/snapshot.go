@@ -149,7 +149,7 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 	}
 	if n.Version == nil {
 		// The mode holds for the version of the releases too.
-		n.base.AutoUpdate = n.base.AutoUpdate && rollout.EffectiveMode(n.Config, nil) == rollout.Enabled
+		n.base.AutoUpdate = rollout.EffectiveMode(n.Config, nil) == rollout.Enabled
 		n.base, err = served(n.base)
 		return err
 	}

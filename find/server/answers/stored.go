@@ -22,8 +22,7 @@ import (
 type StoredOptions struct {
 	Store store.Store
 	// Base is the answer while the store names no version. All answers have its jitter
-	// and its edition unless the resources or the releases give others. Without its
-	// AutoUpdate no host updates, whatever the store says.
+	// and its edition unless the resources or the releases give others.
 	Base find.Answer
 	// Edition is the edition in every answer. If it is empty, the edition comes from
 	// Releases.

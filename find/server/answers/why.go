@@ -32,8 +32,5 @@ func (s *Stored) Why(q rollout.Query) (why adminapi.Why) {
 		return why
 	}
 	why.Explanation = n.find.Explain(q, now)
-	if !s.opts.Base.AutoUpdate {
-		why.Reasons = append(why.Reasons, "The server was started with --autoupdate=false: no host is told to update.")
-	}
 	return why
 }

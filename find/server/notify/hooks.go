@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -15,13 +14,10 @@ import (
 // Hook is the state of a webhook, as far as this server posts to it.
 type Hook struct {
 	Name    string
-	Address string // without secret parts
-	Kinds   []rollout.NoticeKind
 	Waiting int // events
 	// Delivered is the time of the last delivery. Failing is since when posts fail.
 	Delivered, Failing time.Time
-	Error              string    // of the last attempt
-	Next               time.Time // the next attempt; zero for none
+	Error              string // of the last attempt
 	GivenUp            int
 	LastGivenUp        time.Time
 }
@@ -32,30 +28,16 @@ func (n *Notifier) Hooks() (list []Hook) {
 	defer n.mu.Unlock()
 	for name, h := range n.hooks {
 		one := Hook{
-			Name: name, Address: shown(h.Notify), Kinds: h.Spec.Kinds, Waiting: len(h.waiting), Delivered: h.delivered,
+			Name: name, Waiting: len(h.waiting), Delivered: h.delivered,
 			Failing: h.failing, GivenUp: h.givenUp, LastGivenUp: h.lastGivenUp,
 		}
 		if h.err != nil {
 			one.Error = h.err.Error()
 		}
-		for _, w := range h.waiting {
-			if one.Next.IsZero() || w.next.Before(one.Next) {
-				one.Next = w.next
-			}
-		}
 		list = append(list, one)
 	}
 	slices.SortFunc(list, func(a, b Hook) int { return cmp.Compare(a.Name, b.Name) })
 	return list
-}
-
-// shown returns the scheme and the host of a URL, or the name of its file.
-func shown(h *rollout.Notify) string {
-	u, err := url.Parse(h.Spec.URL)
-	if h.Spec.URL == "" || err != nil {
-		return "(" + h.Spec.URLFile + ")"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }
 
 // givenUpFor is how long Trouble lists events that were not delivered.
