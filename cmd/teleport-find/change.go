@@ -26,7 +26,8 @@ func changeFlags() []cli.Flag {
 
 // changeResource changes a resource, or makes a new one. If somebody else changes it at the same time,
 // both changes are made. The functions in add see the result before it is printed.
-func changeResource(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error, add ...func(*adminapi.Result)) error {
+func changeResource(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error,
+	add ...func(*adminapi.Result)) error {
 	client := newAdminClient(c)
 	for attempt := 1; ; attempt++ {
 		kind := begin().GetKind()

@@ -181,7 +181,8 @@ func revokeHostCommand(group string) *cli.Command {
 
 // revoke has the server revoke something, and prints its answer or, as a table, a line: %s in the text is "was".
 func revoke(c *cli.Context, path, name, query string, answer any, text string) error {
-	if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path+url.PathEscape(name)+"?"+changeQuery(c)+query, nil, answer); err != nil {
+	path += url.PathEscape(name) + "?" + changeQuery(c) + query
+	if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path, nil, answer); err != nil {
 		return err
 	}
 	return printDone(c, answer, text)
