@@ -45,6 +45,18 @@ func (e ExitStatus) String() string {
 	return "ended (systemd does not say how)"
 }
 
+// Quoted is the status in systemd's own words.
+func (e ExitStatus) Quoted() string {
+	status := fmt.Sprint(e.Status)
+	if name, known := NotStarted(e.Status); known && e.Code == Exited {
+		status += "/" + name
+	}
+	if e.Code == Killed || e.Code == Dumped {
+		status += "/" + signalName(e.Status)
+	}
+	return "ExecMainStatus=" + status
+}
+
 // Ended completes the sentence "the agent …": how the unit's main process ended, and the reason if
 // systemd only asked it to stop. A process that handles the request to stop exits with 0.
 func (u Unit) Ended() string {

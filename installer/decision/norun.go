@@ -22,7 +22,6 @@ func noRuns(h *facts, f *finder) error {
 		return nil // another check's
 	}
 	runs := run.ActiveState == "activating" || run.ActiveState == "active" || run.ActiveState == "deactivating"
-	waits := run.JobPending && !runs
 	since := h.Ticks().Ended
 	if run.ExitedAt.After(since) {
 		since = run.ExitedAt
@@ -31,33 +30,31 @@ func noRuns(h *facts, f *finder) error {
 	if !since.IsZero() {
 		last = "the last one ended at " + since.Format(time.RFC3339)
 	}
-	begun := now.Add(-run.InState)
-	switch {
-	case runs && run.SubState == "exited":
-		f.found(&begun, fmt.Sprintf("the timer starts no more runs, because %s stays active after each of them (RemainAfterExit=), and %s: "+
-			"remove that setting (`systemctl cat %[1]s` shows where it is), then `systemctl daemon-reload` and `systemctl stop %[1]s`",
-			run.Name, last))
-	case runs && run.InState > patienceWith(run):
-		f.found(&begun, fmt.Sprintf("a run of the timer has been at one step since %s (%s, %s), no other one begins before it ends, "+
-			"and %s: `systemctl status %s` shows what it does, `%s` ends it", begun.Format(time.RFC3339), run.ActiveState, run.SubState, last,
-			run.Name, ending(run)))
-	case waits && !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue:
-		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: "+
-			"`systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))
-	case runs || waits:
-	case !timer.NextTrigger.IsZero() && now.Sub(timer.NextTrigger) > overdue:
-		f.found(nonZero(timer.NextTrigger), fmt.Sprintf("a run of the timer was due at %s and did not begin, and %s: `systemctl restart %s`",
-			timer.NextTrigger.Format(time.RFC3339), last, timer.Name))
-	case notBegun(timer, run, since) && now.Sub(timer.Triggered) > beginsWithin:
-		see, err := whyNotBegun(h, run)
-		f.found(nonZero(timer.Triggered), fmt.Sprintf("the timer started a run at %s, which did not begin, and %s: %s",
-			timer.Triggered.Format(time.RFC3339), last, see))
-		return err
-	case timer.SubState == "elapsed":
-		f.found(nil, fmt.Sprintf("the updater's timer starts nothing any more, and %s: see what its drop-ins say, `systemctl cat %s`", last,
-			timer.Name))
+	due, late := notComing(timer, run, since, now)
+	switch begun := now.Add(-run.InState); {
+	case runs && (run.SubState == "exited" || run.InState > patienceWith(run)):
+		f.found(&begun, fmt.Sprintf("systemd has %s as %s (%s) since %s, no other run begins before this one ends, and %s: "+
+			"`systemctl status %[1]s` shows it, `%[6]s` ends it", run.Name, run.ActiveState, run.SubState, begun.Format(time.RFC3339), last,
+			ending(run)))
+	case !runs && late:
+		f.found(nonZero(due), fmt.Sprintf("no run of the timer begins, and %s: systemd has %s as %s (%s) and %s as %s (%s); see "+
+			"`systemctl status %[2]s %[5]s` and `systemctl list-jobs`, then `systemctl restart %[2]s`", last, timer.Name, timer.ActiveState,
+			timer.SubState, run.Name, run.ActiveState, run.SubState))
 	}
 	return nil
+}
+
+// notComing reports whether no run begins although one was due, and when it was due if that is known.
+func notComing(timer, run systemd.Unit, since, now time.Time) (due time.Time, late bool) {
+	switch {
+	case run.JobPending: // it waits for another unit
+		return timer.LastTrigger, !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue
+	case !timer.NextTrigger.IsZero() && now.Sub(timer.NextTrigger) > overdue:
+		return timer.NextTrigger, true
+	case notBegun(timer, run, since) && now.Sub(timer.Triggered) > beginsWithin:
+		return timer.Triggered, true
+	}
+	return time.Time{}, timer.SubState == "elapsed"
 }
 
 // beginsWithin is for clocks that are set meanwhile: systemd makes the job of a run before it says that the timer started one.
@@ -68,18 +65,6 @@ const beginsWithin = 5 * time.Second
 func notBegun(timer, run systemd.Unit, since time.Time) bool {
 	at := timer.Triggered
 	return at.After(since) && at.After(run.StartedAt) && !run.Skipped.After(at)
-}
-
-// whyNotBegun names the unit that is the cause, for a person who asks, or else where to look.
-func whyNotBegun(h *facts, run systemd.Unit) (see string, err error) {
-	var lack *systemd.Lack
-	if h.Deep {
-		lack, err = h.FailedNeed(h)
-	}
-	if lack != nil {
-		return fmt.Sprintf("%v; %s", lack, lack.Fix()), nil
-	}
-	return fmt.Sprintf("see `systemctl status %s` and `journalctl -u %[1]s`", run.Name), err
 }
 
 // longestRun is the limit of a run in its unit: TimeoutStartSec=.

@@ -62,8 +62,11 @@ func unitsLate(h *facts, f *finder) error {
 		return err
 	}
 	dropIns, err := h.LateDropIns(h)
-	for _, text := range describeLate(dropIns, filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")) {
-		f.found(nil, text)
+	for _, d := range dropIns {
+		f.found(nil, fmt.Sprintf("%s is behind %s, which systemd mounts after it has read its units at boot (`systemctl status %[2]s`): the "+
+			"agent is started without this drop-in after the next boot. Put its content into %[3]s, on the file system of /, and "+
+			"remove it; then `systemctl daemon-reload`", d.File, d.Mount,
+			filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")))
 	}
 	return err
 }
@@ -223,18 +226,17 @@ func runNotMade(h *facts, f *finder) error {
 	if run.ExitedAt.After(at) {
 		at = run.ExitedAt
 	}
+	see := fmt.Sprintf("see `systemctl status %s` and `journalctl -u %[1]s`", run.Name)
 	switch {
 	case run.LoadState != "loaded":
 		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s: %s", run.Name, run.LoadState, host.MendOwn(run)))
 	case !well && !(recorded(run, ticks) && run.Result == "exit-code") && ticks.Good.Before(at):
-		f.found(nonZero(at), fmt.Sprintf("the last run of the timer %s; see `systemctl status %s` and `journalctl -u %s`", howItEnded(run),
-			run.Name, run.Name))
+		f.found(nonZero(at), fmt.Sprintf("systemd says of the last run of the timer: Result=%s, %s; %s", run.Result, run.Exit.Quoted(), see))
 	case well && run.Skipped.After(ticks.Good) && run.Skipped.After(run.ExitedAt):
-		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skips the runs of the timer: a condition or an assertion of %s does not hold, see "+
-			"`systemctl status %s`", run.Name, run.Name))
+		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skipped the last run of the timer: ConditionResult=no or AssertResult=no; %s", see))
 	case well && didNothing(h, o):
-		f.found(nonZero(run.ExitedAt), fmt.Sprintf("the last run of the timer ended well and did nothing, or could not write %s: "+
-			"`systemctl cat %s` shows its drop-ins, `journalctl -u %[2]s` what it logged", h.Paths().Ticks(), run.Name))
+		f.found(nonZero(run.ExitedAt), fmt.Sprintf("systemd says of the last run of the timer: Result=success, and the run left nothing in %s; "+
+			"%s", h.Paths().Ticks(), see))
 	}
 	return nil
 }
@@ -244,39 +246,6 @@ func nonZero(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-// howItEnded completes the sentence "the last run of the timer …".
-func howItEnded(u systemd.Unit) string {
-	switch {
-	case u.Result == "exit-code" && u.Exit.Code == 0:
-		return "did not begin: a command that its unit runs before it failed (ExecStartPre=)"
-	case u.Result == "exit-code" && u.Exit.Code == systemd.Exited && u.Exit.Status == 0:
-		return "ended well, and a command that its unit runs after it failed (ExecStartPost=, ExecStopPost=)"
-	case u.Result == "exit-code" && u.Exit.Code == systemd.Exited:
-		if why, known := systemd.NotStarted(u.Exit.Status); known {
-			return fmt.Sprintf("could not be started by systemd (status %d/%s)", u.Exit.Status, why)
-		}
-		return fmt.Sprintf("ended with status %d, before it could write down why", u.Exit.Status)
-	}
-	switch u.Result {
-	case "resources":
-		return "could not be started: systemd lacked something for it, such as room in /run, or a file that the unit names (EnvironmentFile=)"
-	case "exec-condition":
-		return "was skipped: a command of ExecCondition= did not succeed"
-	case "timeout":
-		if u.StartTimeout == systemd.Forever {
-			return "took too long to stop, and systemd ended it"
-		}
-		return fmt.Sprintf("took longer than TimeoutStartSec=%v, or too long to stop, and systemd ended it", u.StartTimeout)
-	case "oom-kill":
-		return "was killed for want of memory"
-	case "start-limit-hit":
-		return "was refused: systemd had started it too often"
-	case "signal", "core-dump":
-		return u.Exit.String()
-	}
-	return "failed (" + u.Result + ")"
 }
 
 func runsFail(h *facts, f *finder) error {

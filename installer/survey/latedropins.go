@@ -12,11 +12,8 @@ import (
 
 // LateDropIn is a file that adds to the agent's unit now, and that systemd does not find when it reads units at boot.
 type LateDropIn struct {
-	File   string
-	Link   bool   // File is a symbolic link
-	Target string // where File leads, if that is mounted late; empty if the folder of File is
-	Leads  string // where the folder of File leads, if only that is mounted late
-	Mount  bool   // a late file system is mounted on the folder of File
+	File  string
+	Mount string // on the way to its content, and not there yet when systemd reads units
 }
 
 // LateDropIns returns the drop-ins whose folder, or the file at the end of whose links, is mounted after systemd has read
@@ -41,79 +38,46 @@ func (s *Survey) LateDropIns(ctx context.Context) (late []LateDropIn, err error)
 	return late, nil
 }
 
-// lateDropIn is nil for a drop-in that systemd finds at boot.
+// lateDropIn is nil for a drop-in that systemd finds at boot. Its folder counts, and if it is a link, what that leads to.
 func (s *Survey) lateDropIn(file string) (*LateDropIn, error) {
-	target, err := linkOf(file)
-	if err != nil {
-		return nil, err
-	}
-	late, err := s.lateFolder(filepath.Dir(file))
-	if late == nil && err == nil && target != "" {
-		if target, err = s.lateLink(file); target != "" {
-			late = &LateDropIn{Target: target}
+	mount, err := s.lateOnTheWay(filepath.Dir(file))
+	if mount == "" && err == nil {
+		var target string
+		if target, err = linkOf(file); target != "" {
+			mount, err = s.lateOnTheWay(target)
 		}
 	}
-	if late == nil || err != nil {
+	if mount == "" || err != nil {
 		return nil, err
 	}
-	late.File, late.Link = file, target != ""
-	return late, nil
+	return &LateDropIn{File: file, Mount: mount}, nil
 }
 
-// lateFolder says how a folder of drop-ins is late; nil if it is not. The folder of the updater's own units has a row of its own,
-// which counts for the drop-ins on its mount only: the command that moves the units leaves the others as they are.
-func (s *Survey) lateFolder(dir string) (*LateDropIn, error) {
-	parent := filepath.Dir(dir)
-	above, err := s.lateMount(parent)
-	if err != nil {
-		return nil, err
-	}
-	mount, err := s.lateMount(dir)
-	if err != nil {
-		return nil, err
-	}
-	if above != "" {
-		if parent == s.from.Paths.UnitDir && (mount == above || mount == "") {
-			return nil, nil
-		}
-		return &LateDropIn{}, nil
-	}
-	leads, err := s.lateLink(dir)
-	switch {
-	case err != nil:
-		return nil, err
-	case leads != "":
-		return &LateDropIn{Leads: leads}, nil
-	case mount != "": // and the folder above is not on it
-		return &LateDropIn{Mount: true}, nil
-	}
-	return nil, nil
-}
-
-// lateLink returns the target of a symbolic link, or of a link that it leads to, if a late file system has that; otherwise it is empty.
-func (s *Survey) lateLink(path string) (string, error) {
-	target, err := linkOf(path)
+// lateOnTheWay returns the late mount of a path, or of a link that it leads to. The mount of the updater's own units has a row of its own:
+// the command that moves the units moves their drop-ins as well.
+func (s *Survey) lateOnTheWay(path string) (string, error) {
+	own := ""
 	for range mostLinks {
-		if target == "" || err != nil {
+		mount, err := s.lateMount(filepath.Dir(path))
+		switch {
+		case err != nil:
 			return "", err
+		case filepath.Dir(path) == s.from.Paths.UnitDir:
+			own = mount
+		case mount != "":
+			return mount, nil
 		}
-		next, err := linkOf(target)
+		next, err := linkOf(path)
 		if err != nil {
 			return "", err
 		}
-		// Each link on the way counts: the next one may be on a file system that is there.
-		at := filepath.Dir(target)
 		if next == "" {
-			at = target // a file system may be mounted there
+			if mount, err = s.lateMount(path); mount == own { // a file system may be mounted there
+				mount = ""
+			}
+			return mount, err
 		}
-		mount, err := s.lateMount(at)
-		if err != nil {
-			return "", err
-		}
-		if mount != "" {
-			return target, nil
-		}
-		target = next
+		path = next
 	}
 	return "", &fs.PathError{Op: "follow the links of", Path: path, Err: syscall.ELOOP}
 }

@@ -95,15 +95,6 @@ func (s *Survey) RunNeeds(ctx context.Context) (why *failure.Error, err error) {
 	return host.CheckOwnNeeds(ctx, o.Run, s.unit)
 }
 
-// FailedNeed returns a unit that a run of the timer needs and that failed when systemd started it last; nil if none did.
-func (s *Survey) FailedNeed(ctx context.Context) (*systemd.Lack, error) {
-	o, err := s.Own(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return systemd.FailedNeed(ctx, o.Run, s.unit)
-}
-
 // Rescuer runs the program that the recovery at boot runs, by its unit's file and as systemd has it loaded, and says why that cannot be
 // counted on. It takes some 20 ms of CPU, so runs of the timer do without it.
 func (s *Survey) Rescuer(ctx context.Context) error {
