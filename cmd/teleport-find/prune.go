@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/files"
 	"teleport-update/internal/durable"
@@ -148,6 +149,23 @@ func neededVersions(c *cli.Context) (list []string, err error) {
 		return nil, err
 	}
 	list = append(list, string(now.Start), string(now.Target), answer.AgentVersion)
+	var all adminapi.Resources
+	if err := client.ask(c.Context, http.MethodGet, "/v1/resources", nil, &all); err != nil {
+		return nil, err
+	}
+	for _, data := range all.Resources {
+		resources, err := rollout.Parse(data)
+		if err != nil {
+			return nil, err
+		}
+		for _, resource := range resources {
+			if r, ok := resource.(*rollout.Rollout); ok {
+				for _, v := range r.Versions() { // groups may be sent back to a version of their own
+					list = append(list, string(v))
+				}
+			}
+		}
+	}
 	for _, g := range now.Groups {
 		for v := range g.Versions {
 			list = append(list, string(v))

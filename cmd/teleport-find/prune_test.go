@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // folderOf holds releases of versions, each with its checksum.
@@ -94,7 +95,24 @@ func TestMirrorPrunes(t *testing.T) {
 	}
 	mirror(0, "", "--prune", "--keep", "1")
 	has("15.0.0 15.2.0 15.2.0-rc.1 README")
+	// So does a version of its own that a group was sent back to.
+	folderOf(t, to, "14.9.0")
+	hour := time.Now().UTC().Hour()
+	write(t, filepath.Join(dir, "config.yaml"), fmt.Sprintf("kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: enabled, strategy: "+
+		"time-based, schedules: {regular: [{name: prod, days: ['*'], start_hour: %d}, {name: last, days: ['*'], start_hour: %d}]}}}\n", hour, (hour+12)%24))
+	for _, args := range [][]string{
+		{"apply", "-f", filepath.Join(dir, "config.yaml")}, {"set-version", "15.2.0-rc.1", "--start", "15.0.0", "--schedule", "regular"},
+		{"start-update", "prod", "--force"}, {"rollback", "prod", "--to", "14.9.0"},
+	} {
+		if code, out := a.run("", args...); code != 0 {
+			t.Fatalf("%s: %s", args, out)
+		}
+	}
+	mirror(0, "", "--prune", "--keep", "1")
+	has("14.9.0 15.0.0 15.2.0 15.2.0-rc.1 README")
 	s.stop(os.Kill)
+	os.Remove(filepath.Join(to, "teleport-v14.9.0-linux-amd64-bin.tar.gz.sha256"))
+	os.Remove(filepath.Join(to, "teleport-v14.9.0-linux-amd64-bin.tar.gz"))
 	mirror(1, "which versions hosts need cannot be found out", "--prune", "--keep", "1")
 	has("15.0.0 15.2.0 15.2.0-rc.1 README")
 	if err := os.Remove(a.socket()); err != nil {
