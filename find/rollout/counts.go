@@ -3,6 +3,7 @@ package rollout
 import (
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,6 +14,7 @@ type Counts struct {
 	// Complete says that every host has had time to report to this server. While
 	// it has not, nothing advances: a host that is missing may be on its way.
 	Complete bool
+	Subject  string // of the rollout whose groups were counted, see Rollout.Subject
 	Groups   []GroupCounts
 	// Omitted counts the hosts that report and are in no count, by reason.
 	Omitted map[string]int
@@ -44,6 +46,16 @@ type GroupCounts struct {
 	// been forgotten.
 	Eligible func() []HostID
 	Look     func(HostID) (Host, bool)
+}
+
+// Subject names what counts of a rollout are about: its versions and its groups, in their order. Counts with another subject are not of this
+// rollout.
+func (r *Rollout) Subject() string {
+	parts := []string{string(r.Spec.StartVersion), string(r.Spec.TargetVersion)}
+	for i := range r.Status.Groups {
+		parts = append(parts, r.Status.Groups[i].Name)
+	}
+	return strings.Join(parts, "\x00")
 }
 
 // Detached returns the counts without their functions, for a caller that keeps them longer than the fleet stays as it
@@ -109,7 +121,7 @@ type CountOptions struct {
 // groups. It is a pure function: the result depends on its arguments alone.
 func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) Counts {
 	c := counter{r: r, fleet: asLarge(fleet), now: opts.Now, places: make(map[string]int, len(r.Status.Groups))}
-	c.counts = Counts{Complete: opts.Complete, Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int),
+	c.counts = Counts{Complete: opts.Complete, Subject: r.Subject(), Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int),
 		Unmatched: make(map[string]int)}
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]

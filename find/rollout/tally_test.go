@@ -17,6 +17,9 @@ func TestATallyHasEachHostOnce(t *testing.T) {
 		if h.rollout == nil {
 			continue
 		}
+		if n := h.counts(); n.Subject != h.rollout.Subject() {
+			t.Fatalf("the counts are about %q; want %q", n.Subject, h.rollout.Subject())
+		}
 		for _, g := range h.counts().Groups {
 			all, onTarget := 0, 0
 			for class := range g.Tally {

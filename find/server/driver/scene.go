@@ -47,7 +47,7 @@ func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
 func (e *Engine) CountedScene(last answers.Resources) rollout.Scene {
 	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(),
 		CompleteAt: e.opts.Inventory.CompleteAt()}
-	if n := e.Status().Counts; last.Rollout != nil && len(n.Groups) == len(last.Rollout.Status.Groups) {
+	if n := e.Status().Counts; last.Rollout != nil && n.Subject == last.Rollout.Subject() {
 		scene.Counts = n
 	} else if last.Rollout != nil {
 		scene.Counts.Groups = make([]rollout.GroupCounts, len(last.Rollout.Status.Groups))

@@ -108,7 +108,7 @@ const (
 // hosts has labels for two versions only: hosts can make up others.
 func (now reading) hosts(set set) {
 	groups := now.groups()
-	if now.engine == nil || len(now.engine.Counts.Groups) != len(groups) {
+	if now.engine == nil || now.rollout == nil || now.engine.Counts.Subject != now.rollout.Subject() {
 		return
 	}
 	type labels struct{ group, version, outcome string }

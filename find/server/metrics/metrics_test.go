@@ -78,6 +78,7 @@ func (s *server) inProgress() {
 		}},
 	}
 	s.engine.Counts = rollout.Counts{
+		Subject: s.of.Subject(),
 		Groups: []rollout.GroupCounts{
 			{Tally: rollout.Tally{
 				rollout.OnTarget: {rollout.HostUpToDate: 7, rollout.HostDown: 1}, rollout.OnStart: {rollout.HostNotYet: 3, rollout.HostFailed: 1, rollout.HostMissing: 2},
@@ -329,6 +330,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		s.of.Status.Groups = append(s.of.Status.Groups, rollout.GroupStatus{Name: name, State: "active"})
 		s.engine.Counts.Groups = append(s.engine.Counts.Groups, rollout.GroupCounts{Tally: rollout.Tally{rollout.OnStart: {rollout.HostNotYet: 2}}})
 	}
+	s.engine.Counts.Subject = s.of.Subject()
 	_, text := s.get("/metrics")
 	if !strings.Contains(text, `teleport_find_hosts{group="other",outcome="not_yet",version="15.1.0"} 12`+"\n") {
 		t.Error("the groups beyond are not one")
