@@ -59,7 +59,7 @@ func (t *Ticks) findings() (all []*time.Time) {
 
 // move moves all times that are known.
 func (t *Ticks) move(by time.Duration) {
-	all := append(t.findings(), &t.Ended, &t.Good, &t.Over)
+	all := append(t.findings(), &t.Ended, &t.Good, &t.Over, &t.Tables)
 	if t.Failing != nil {
 		all = append(all, &t.Failing.NextAttempt)
 	}

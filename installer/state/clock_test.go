@@ -14,7 +14,7 @@ func TestTimesOfThisBootMoveAlongWithTheClock(t *testing.T) {
 		wrong := noon.Add(off)
 		path := filepath.Join(t.TempDir(), "ticks.json")
 		first := LoadTicks(path, "/data", "boot", Clock{wrong, time.Minute})
-		first.Ended, first.Good = wrong.Add(-time.Minute), wrong.Add(-time.Minute)
+		first.Ended, first.Good, first.Tables = wrong.Add(-time.Minute), wrong.Add(-time.Minute), wrong.Add(-time.Minute)
 		first.Unreachable = &Unreachable{Since: wrong.Add(-2 * time.Minute)}
 		first.Failing = &Failing{First: wrong.Add(-2 * time.Minute), Last: wrong, NextAttempt: wrong.Add(20 * time.Minute)}
 		first.Unstable = &Unstable{Since: wrong.Add(-2 * time.Minute), Last: wrong}
@@ -27,6 +27,7 @@ func TestTimesOfThisBootMoveAlongWithTheClock(t *testing.T) {
 		got := LoadTicks(path, "/data", "boot", Clock{noon.Add(30 * time.Minute), 31 * time.Minute})
 		for what, at := range map[string]struct{ got, want time.Time }{
 			"ended": {got.Ended, noon.Add(-time.Minute)}, "good": {got.Good, noon.Add(-time.Minute)},
+			"tables":      {got.Tables, noon.Add(-time.Minute)},
 			"unreachable": {got.Unreachable.Since, noon.Add(-2 * time.Minute)}, "first": {got.Failing.First, noon.Add(-2 * time.Minute)},
 			"last": {got.Failing.Last, noon}, "next": {got.Failing.NextAttempt, noon.Add(20 * time.Minute)},
 			"since": {got.Unstable.Since, noon.Add(-2 * time.Minute)}, "seen": {got.Unstable.Last, noon}, "until": {got.Waiting.Until, noon.Add(time.Minute)},
