@@ -127,6 +127,20 @@ func leftBehind(p state.Package, err error, known []state.PackageLeft, now time.
 	return l
 }
 
+// allLeft returns the entries of packages of which none can be removed, because one is locked. The others keep what is known of them.
+func allLeft(packages []state.Package, locked state.Package, err error, known []state.PackageLeft, now time.Time) (left []state.PackageLeft) {
+	for _, p := range packages {
+		entry := leftBehind(p, err, known, now)
+		for _, k := range known {
+			if p != locked && k.Kind == p.Kind && k.Name == p.Name {
+				entry = k
+			}
+		}
+		left = append(left, entry)
+	}
+	return left
+}
+
 // saveFromPackages records, before the first package is touched, what is needed to finish the
 // removal after a cut.
 func (o takingOver) saveFromPackages(ctx context.Context) error {
@@ -217,7 +231,7 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	for _, p := range packages {
 		if err := ospackage.Package(p).Locked(); err != nil {
 			m.Host.Log.Warn("the package cannot be removed now; a later run tries again", "package", p.String(), "error", err)
-			c.Status.PackagesLeft = []state.PackageLeft{leftBehind(p, err, c.Status.PackagesLeft, m.Timestamp())}
+			c.Status.PackagesLeft = allLeft(packages, p, err, c.Status.PackagesLeft, m.Timestamp())
 			return c.Save(m.Host.Paths.Config())
 		}
 	}
