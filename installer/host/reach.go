@@ -28,14 +28,17 @@ const reachLimit = 5 * time.Second
 // or nil if nothing is known to be closed; err is why that is not known. programs are those that the unit is to start beside its
 // own. It starts child processes only if a mode closes something.
 func CheckReach(ctx context.Context, h *Host, u systemd.Unit, ask AskUnit, programs ...string) (why, err error) {
-	if u.LoadState != "loaded" || u.HasRoot() {
+	if u.LoadState != "loaded" || u.HasRoot() || u.User == "" { // root's
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, reachLimit, errors.New("nothing answers"))
 	defer cancel()
 	account, err := accountOf(ctx, u)
-	if err != nil || account.UID == 0 {
+	if errors.Is(err, asuser.ErrUnknown) || err == nil && account.UID == 0 {
 		return nil, nil // another check reports an unknown user
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, need := range needsOf(h, u, programs) {
 		barrier, failed := account.Barred(ctx, need.path, need.to)

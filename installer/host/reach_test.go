@@ -114,6 +114,19 @@ func TestWhatIsClosedToTheAgentsUser(t *testing.T) {
 	}
 }
 
+// A user that the host does not know is another check's. A directory of users that cannot be asked is not an open host.
+func TestAUserThatCannotBeLookedUpIsAnError(t *testing.T) {
+	for script, known := range map[string]bool{"exit 2": true, "exit 1": false, "exit 3": false, "kill $$": false} {
+		h := newOwnedHost(t)
+		bin := t.TempDir()
+		writeFile(t, filepath.Join(bin, "getent"), "#!/bin/sh\n"+script+"\n")
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		if why, err := CheckReach(t.Context(), h.Host, h.unit, noUnit); why != nil || (err == nil) != known {
+			t.Errorf("getent ends with %s: %v, %v", script, why, err)
+		}
+	}
+}
+
 // The updater's folder stays root's: nobody is told to give it to an agent's user that its configuration leads there, as an emptied one
 // does.
 func TestNobodyIsToldToGiveTheUpdatersFolderAway(t *testing.T) {

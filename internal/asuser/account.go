@@ -3,6 +3,7 @@ package asuser
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"os/user"
@@ -104,9 +105,18 @@ func groupNumber(ctx context.Context, name string) (string, error) {
 	return fields[2], nil
 }
 
+// ErrUnknown is the error of a user or a group that no directory of the host has.
+var ErrUnknown = errors.New("it is unknown to this host")
+
+// notFound is getent's status for a name that it does not know.
+const notFound = 2
+
 // getent returns an entry of the host's directories, with the numbers of user and group in its third and fourth field.
 func getent(ctx context.Context, database, name string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "getent", database, name).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == notFound {
+		return nil, fmt.Errorf("find %s in %s: %w", name, database, ErrUnknown)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find %s in %s: %w", name, database, err)
 	}
