@@ -82,7 +82,8 @@ type UnhealthyError struct {
 	// NeverBegan: systemd began no process of the agent. That says something about the version only if systemd begins one of another version.
 	NeverBegan bool
 	// Prevented is why the agent was not restarted, or why systemd refused its start, has not begun it, ended it for the sake of another unit,
-	// or waits for a stop of the agent that has not ended. That says nothing about the version. Nil: nothing prevented it.
+	// or waits for a stop of the agent that has not ended, or the limit that ended it. That says nothing about the version. Nil: nothing
+	// prevented it.
 	Prevented error
 }
 

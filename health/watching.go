@@ -208,7 +208,17 @@ func (p *watching) outcome(ctx context.Context, last sample, v verdict, err erro
 	case v.kind == hostStopping:
 		return Outcome{}, ErrHostStopping
 	}
-	return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped, NeverBegan: v.neverBegan}
+	u := &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped, NeverBegan: v.neverBegan}
+	return Outcome{}, u.blaming(last.unit)
+}
+
+// blaming blames a limit of the unit that ends an agent of any version.
+func (e *UnhealthyError) blaming(unit systemd.Unit) *UnhealthyError {
+	if limit := unit.EndingLimit(); limit != "" && e.Prevented == nil && !e.Stopped {
+		e.Reason += "; " + limit
+		e.Prevented = errors.New(limit)
+	}
+	return e
 }
 
 // failure explains an error. An error means nothing if the host is shutting down, when jobs are cancelled, processes get SIGTERM and
@@ -226,7 +236,7 @@ func (p *watching) failure(ctx context.Context, err error) error {
 			u.Prevented = job
 		}
 		u.NeverBegan = err == nil && now.NeverBegan()
-		return u
+		return u.blaming(now)
 	}
 	return fmt.Errorf("watch %s: %w", p.Unit, err)
 }

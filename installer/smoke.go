@@ -108,7 +108,7 @@ func (t *tick) hostKeepsDown(ctx context.Context, u systemd.Unit) string {
 	if u.NotExecuted() && t.canExecute() {
 		return "systemd could not execute its program, which can be executed now"
 	}
-	if limit := decision.LimitOf(u); limit != "" {
+	if limit := u.EndingLimit(); limit != "" {
 		return limit
 	}
 	for _, look := range []func(context.Context) (why, err error){t.host().Starts, t.host().NextStart, t.host().Needs} {

@@ -3,6 +3,7 @@ package systemd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,15 @@ func parseStartup(p properties) Startup {
 		s.EndsService = append(s.EndsService, "RuntimeMaxSec="+limit(usec).String())
 	}
 	return s
+}
+
+// EndingLimit names a limit of a unit that ends an agent of any version; empty if there is no limit.
+func (u Unit) EndingLimit() string {
+	limits := u.Ties.Startup.EndsService
+	if len(limits) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its unit has %s, which ends an agent of any version: `systemctl cat %s` shows where that is set", limits[0], u.Name)
 }
 
 // beforeStart are the settings with commands that systemd runs before the commands of ExecStart=.

@@ -8,7 +8,6 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
-	"teleport-update/systemd"
 )
 
 // A try looks for a reason that a start of the agent would fail, or start something else. It returns the reason; empty if nothing speaks
@@ -107,16 +106,7 @@ func isLoaded(h *facts) string {
 	return ""
 }
 
-func hasNoLimit(h *facts) string { return LimitOf(h.agent.Unit) }
-
-// LimitOf names a limit of a unit that ends an agent of any version; empty if there is no limit.
-func LimitOf(u systemd.Unit) string {
-	limits := u.Ties.Startup.EndsService
-	if len(limits) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("its unit has %s, which ends an agent of any version: `systemctl cat %s` shows where that is set", limits[0], u.Name)
-}
+func hasNoLimit(h *facts) string { return h.agent.EndingLimit() }
 
 func mayBeStarted(h *facts) string {
 	if h.agent.Ties.RefusesStart {
