@@ -48,8 +48,8 @@ type GroupCounts struct {
 	Look     func(HostID) (Host, bool)
 }
 
-// Subject names what counts of a rollout are about: its versions and its groups, in their order. Counts with another subject are not of this
-// rollout.
+// Subject names what counts of a rollout are about: its versions and its groups, in their order. Counts with another subject
+// are not of this rollout.
 func (r *Rollout) Subject() string {
 	parts := []string{string(r.Spec.StartVersion), string(r.Spec.TargetVersion)}
 	for i := range r.Status.Groups {
@@ -121,7 +121,8 @@ type CountOptions struct {
 // groups. It is a pure function: the result depends on its arguments alone.
 func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) Counts {
 	c := counter{r: r, fleet: asLarge(fleet), now: opts.Now, places: make(map[string]int, len(r.Status.Groups))}
-	c.counts = Counts{Complete: opts.Complete, Subject: r.Subject(), Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int),
+	c.counts = Counts{Complete: opts.Complete, Subject: r.Subject(), Groups: make([]GroupCounts, len(r.Status.Groups)),
+		Omitted:   make(map[string]int),
 		Unmatched: make(map[string]int)}
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]

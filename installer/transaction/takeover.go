@@ -128,7 +128,8 @@ func leftBehind(p state.Package, err error, known []state.PackageLeft, now time.
 }
 
 // allLeft returns the entries of packages of which none can be removed, because one is locked. The others keep what is known of them.
-func allLeft(packages []state.Package, locked state.Package, err error, known []state.PackageLeft, now time.Time) (left []state.PackageLeft) {
+func allLeft(packages []state.Package, locked state.Package, err error, known []state.PackageLeft,
+	now time.Time) (left []state.PackageLeft) {
 	for _, p := range packages {
 		entry := leftBehind(p, err, known, now)
 		for _, k := range known {
