@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -26,8 +23,6 @@ import (
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/metrics"
 	"teleport-update/find/server/notify"
-	"teleport-update/find/server/page"
-	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 	"teleport-update/find/store/postgres"
 	releases "teleport-update/internal/version"
@@ -165,63 +160,4 @@ func (a *source) publisher(name string) *driver.Publisher {
 		Name: name, Store: a.store, Clock: now, Fleet: a.fleet, Log: a.log,
 		Rollout: func() *rollout.Rollout { return a.stored.Resources().Rollout },
 	}
-}
-
-// admin serves the admin API on its socket, and over TCP to holders of tokens, as the flags say, until
-// ctx ends. wait waits for that.
-func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
-	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Channels: a.channels,
-		Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
-	if a.hooks != nil {
-		options.Hooks = webhooks{a.hooks}
-	}
-	handler := admin.New(options)
-	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	wait = func() {
-		stop()
-		running.Wait()
-	}
-	serve := func(listener net.Listener, handler http.Handler) {
-		running.Go(func() {
-			if err := admin.Serve(ctx, listener, handler, log); err != nil {
-				log.Error("the admin API has ended", "error", err)
-			}
-		})
-	}
-	if path := c.String("admin-socket"); path != "" {
-		listener, err := admin.Listen(ctx, path)
-		if err != nil {
-			wait()
-			return nil, err
-		}
-		serve(listener, handler)
-	}
-	if address := c.String("admin-listen"); address != "" && a.access != nil {
-		listener, err := listenTLS(address, config, c.Int("connections-per-address"), log)
-		if err != nil {
-			wait()
-			return nil, fmt.Errorf("--admin-listen: %w", err)
-		}
-		log.Info("serving the admin API and the page to those who have an access token", "address", listener.Addr(), "page", page.Path)
-		serve(listener, a.withPage(handler))
-	}
-	return wait, nil
-}
-
-// listenTLS listens for TLS or, with a nil config, for plain http on a loopback address.
-func listenTLS(address string, config *tls.Config, perAddress int, log *slog.Logger) (net.Listener, error) {
-	addr, err := server.ResolveListen(address, config != nil)
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.ListenTCP("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	bound := parts.BoundConnections(listener, perAddress, log)
-	if config == nil {
-		return bound, nil
-	}
-	return tls.NewListener(bound, config), nil
 }

@@ -2,11 +2,23 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
+
+// usageError is an error in the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usageErrorf(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
 
 // errHelp ends a command after its help was asked for by a word, and shown.
 var errHelp = errors.New("help was asked for")

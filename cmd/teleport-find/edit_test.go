@@ -11,6 +11,7 @@ import (
 // What a person makes of a resource in an editor is applied, or the text stays for another try.
 func TestAResourceIsEdited(t *testing.T) {
 	s := newStation(t, map[string]int{"dev": 1})
+	program := binary(t) // before TMPDIR names a folder of this test
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("VISUAL", "")
 	editor := filepath.Join(s.dir, "editor")
@@ -21,7 +22,7 @@ func TestAResourceIsEdited(t *testing.T) {
 		{"a dry run", "edit autoupdate_config --dry-run", `sed -i s/enabled/disabled/ "$1"`, "would be changed (a dry run)", "mode: enabled"},
 		{"an error in the text", "edit autoupdate_config", `sed -i s/enabled/often/ "$1"`, "often", "mode: enabled"},
 		{"the editor fails", "edit autoupdate_config", `sed -i s/enabled/disabled/ "$1"; exit 3`, "exit status 3; nothing was written", "mode: enabled"},
-		{"somebody else was faster", "edit autoupdate_config", binary(t) + ` mode disabled; sed -i s/enabled/suspended/ "$1"`, `change what "teleport-find get" prints now`,
+		{"somebody else was faster", "edit autoupdate_config", program + ` mode disabled; sed -i s/enabled/suspended/ "$1"`, `change what "teleport-find get" prints now`,
 			"mode: disabled"},
 		{"no new one after all", "edit autoupdate_version", `:`, "the text was not changed; nothing was written", ""},
 		{"no webhook of the name", "edit autoupdate_notify/pager", `:`, "there is no autoupdate_notify pager in the store", ""},

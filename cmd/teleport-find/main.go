@@ -6,9 +6,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"os"
+	"runtime"
 
 	"github.com/urfave/cli/v2"
 
@@ -114,4 +116,15 @@ func needsWord(usage string) cli.ActionFunc {
 		}
 		return usageErrorf("%s needs a word: teleport-find %s", c.Command.Name, usage)
 	}
+}
+
+// version is set by the build: -ldflags "-X main.version=1.2.3".
+var version = "0.0.0-dev"
+
+func printVersion(c *cli.Context) error {
+	if format := c.String("output"); format == "json" || format == "yaml" {
+		return printValue(c, map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+	}
+	_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }

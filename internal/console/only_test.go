@@ -37,6 +37,8 @@ var passages = map[string]string{
 	"cmd/teleport-find/main.go main: os.Stdout":                  "it becomes an Output in run",
 	"cmd/teleport-find/main.go main: os.Stderr":                  "the same, for the log of libraries, too",
 	"cmd/teleport-find/main.go main: log.SetOutput":              "to an Output",
+	"cmd/teleport-find/edit.go editFile: os.Stdout":              "the editor of a person needs the terminal",
+	"cmd/teleport-find/edit.go editFile: os.Stderr":              "the same",
 	"cmd/teleport-find/log.go newLog: slog.NewTextHandler":       "on an Output",
 	"cmd/teleport-find/log.go newLog: slog.NewJSONHandler":       "on an Output",
 	"find/server/parts/limits.go ErrorLog: log.New":              "over the logger that the server was given",
