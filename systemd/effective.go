@@ -100,6 +100,25 @@ func readServiceFile(path string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
+// FilesOf returns the file that systemd would use for a unit, empty if there is none, and the drop-ins in the order in which systemd
+// applies them. dirs begins with the folder that has the highest precedence.
+func FilesOf(name string, dirs []string) (unit string, after []string, err error) {
+	for _, dir := range dirs {
+		path := filepath.Join(dir, name)
+		_, err := readServiceFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		unit = path
+		break
+	}
+	after, err = dropIns(name, dirs)
+	return unit, after, err
+}
+
 // dropIns returns the files that add to a unit, in the order in which systemd reads them. If two
 // have one name, the unit's own counts before the one for all units of its type.
 func dropIns(name string, dirs []string) (files []string, err error) {

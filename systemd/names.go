@@ -157,6 +157,14 @@ type unitLine struct {
 	end  int // offset in the file at which a word could be added to it
 }
 
+// UnitLines returns the lines of a unit file without comments. A line that another one continues has the text of both.
+func UnitLines(content string) (all []string) {
+	for _, line := range unitLines(content) {
+		all = append(all, line.text)
+	}
+	return all
+}
+
 // unitLines returns the lines of a unit file without comments. A line that ends with a backslash
 // continues in the next line that is no comment (systemd.syntax(7)).
 func unitLines(content string) (all []unitLine) {
