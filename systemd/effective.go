@@ -60,29 +60,15 @@ func ReadServiceWith(unit []byte, name string, dirs []string) (ServiceCommand, e
 // readService lets replace change the settings of the unit's own file before the drop-ins are read.
 func readService(name string, dirs []string, replace func(*settings)) (ServiceCommand, error) {
 	s := settings{specifiers: specifiersOf(name)}
-	for _, dir := range dirs {
-		content, err := readServiceFile(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return ServiceCommand{}, err
-		}
-		s.add(content)
-		s.found = true
-		break
-	}
-	replace(&s)
-	files, err := dropIns(name, dirs)
+	unit, after, err := FilesOf(name, dirs)
 	if err != nil {
 		return ServiceCommand{}, err
 	}
-	for _, file := range files {
-		content, err := readServiceFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return ServiceCommand{}, err
-		}
-		s.add(content)
+	s.add(unit.Content)
+	s.found = unit.Path != ""
+	replace(&s)
+	for _, file := range after {
+		s.add(file.Content)
 	}
 	return s.command()
 }
@@ -100,23 +86,39 @@ func readServiceFile(path string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// FilesOf returns the file that systemd would use for a unit, empty if there is none, and the drop-ins in the order in which systemd
-// applies them. dirs begins with the folder that has the highest precedence.
-func FilesOf(name string, dirs []string) (unit string, after []string, err error) {
+// File is a file of a unit. A mask has no content.
+type File struct {
+	Path    string
+	Content []byte
+}
+
+// FilesOf returns the file that systemd would use for a unit, the zero File if there is none, and the drop-ins in the order in which
+// systemd applies them. dirs begins with the folder that has the highest precedence.
+func FilesOf(name string, dirs []string) (unit File, after []File, err error) {
 	for _, dir := range dirs {
 		path := filepath.Join(dir, name)
-		_, err := readServiceFile(path)
+		content, err := readServiceFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return "", nil, err
+			return File{}, nil, err
 		}
-		unit = path
+		unit = File{path, content}
 		break
 	}
-	after, err = dropIns(name, dirs)
-	return unit, after, err
+	paths, err := dropIns(name, dirs)
+	if err != nil {
+		return File{}, nil, err
+	}
+	for _, path := range paths {
+		content, err := readServiceFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return File{}, nil, err
+		}
+		after = append(after, File{path, content})
+	}
+	return unit, after, nil
 }
 
 // dropIns returns the files that add to a unit, in the order in which systemd reads them. If two

@@ -24,6 +24,8 @@ type Startup struct {
 
 	// Before are the commands that systemd runs first and whose failure ends the start, as a unit file has them.
 	Before []string
+	// Privileged says that such a command runs with full privileges, outside of the unit's view of files.
+	Privileged bool
 	// A path that is missing now may exist at the start: systemd makes folders for the unit's processes (made), and starts
 	// other units first, along with the unit: mounts, and services, which may make any file.
 	Services     []string
@@ -58,7 +60,7 @@ const (
 )
 
 func parseStartup(p properties) Startup {
-	s := Startup{made: madeFor(p), Before: commandsBefore(p), folders: parseOwnFolders(p), cpus: parseCPUs(p)}
+	s := Startup{made: madeFor(p), Before: commandsBefore(p), Privileged: hasPrivileged(p), folders: parseOwnFolders(p), cpus: parseCPUs(p)}
 	s.mounts, s.Services = startedBefore(p)
 	s.profile = parseProfile(p)
 	s.inputs, s.programs, s.streams = parseInputs(p, s.made), parsePrograms(p, s.made), parseStreams(p)

@@ -145,12 +145,17 @@ func (e ExitStatus) shellCode(name, result string) (int, error) {
 
 // RemoveEnded removes the units of ended programs that nobody waited for: a failed one keeps the
 // host "degraded", even after a soft reboot.
-func (c *Conn) RemoveEnded(ctx context.Context) { c.removeEnded(ctx, transientKept) }
+//
+// It also removes what trials left whose process was ended.
+func (c *Conn) RemoveEnded(ctx context.Context) {
+	c.removeEnded(ctx, transientKept)
+	c.removeCanaries(ctx)
+}
 
-// TransientsLeft reports, without asking systemd, whether there are units of programs at all.
+// TransientsLeft reports, without asking systemd, whether there are units of programs, or of trials, at all.
 func TransientsLeft() bool {
 	left, err := filepath.Glob("/run/systemd/transient/" + transientPrefix + "*.service")
-	return err == nil && len(left) > 0
+	return err == nil && len(left) > 0 || canariesLeft()
 }
 
 // removeEnded removes the units of ended programs that nobody waited for. A unit that ended

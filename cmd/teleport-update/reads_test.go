@@ -95,6 +95,7 @@ var looks = []look{
 		"installer/transaction/dependents.go goesDown":            "asks for units that depend on the agent",
 		"installer/transaction/dependents.go down":                "asks for units that depend on the agent",
 		"installer/transaction/preflightchecks.go recoveryStarts": "asks for the unit of the recovery",
+		"installer/transaction/canary.go try":                     "asks for the units that come before the one that is tried",
 		"installer/transaction/preflightchecks.go unread":         "asks for the unit of the recovery",
 		"installer/transaction/preflightchecks.go undoingHasTime": "asks for the unit of a run, and for the one that it is in",
 		"systemd/": ownUnits,

@@ -28,6 +28,7 @@ type Agent interface {
 	starter
 	host.Timer
 	runner
+	trier
 	Close()
 }
 
@@ -292,6 +293,9 @@ func (u noAgent) StartTimer(context.Context, string, bool) error       { return 
 func (u noAgent) StopTimer(context.Context, string) error              { return u.why }
 func (u noAgent) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
 	return health.Outcome{}, u.why
+}
+func (u noAgent) Try(context.Context, func(string) []byte) (systemd.Tried, error) {
+	return systemd.Tried{}, u.why
 }
 func (u noAgent) QueueOther(context.Context, string) (func(context.Context) error, error) {
 	return func(context.Context) error { return u.why }, u.why

@@ -53,6 +53,9 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.seeInPlace(ctx, tree); err != nil {
 		return err
 	}
+	if err := t.startsWithoutPackages(ctx); err != nil {
+		return err
+	}
 	t.startDependents(ctx)
 	if first {
 		t.warnOfClosedFolders(tree)

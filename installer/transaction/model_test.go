@@ -35,12 +35,14 @@ type model struct {
 	t *testing.T
 
 	boots      int
-	soft       bool  // its boots are soft reboots
-	down       bool  // the host is shutting down
-	booted     bool  // systemd runs
-	refusesRun error // why it runs no transient unit
-	creates    bool  // an agent that finds no database makes one
-	ordered    bool  // the recovery at boot runs: whoever starts the agent waits for it
+	soft       bool     // its boots are soft reboots
+	down       bool     // the host is shutting down
+	booted     bool     // systemd runs
+	refusesRun error    // why it runs no transient unit
+	refusesTry string   // a part of the text of each canary that does not end well
+	tried      []string // texts of the canaries
+	creates    bool     // an agent that finds no database makes one
+	ordered    bool     // the recovery at boot runs: whoever starts the agent waits for it
 	reachable  bool
 	offline    bool
 	enabled    bool   // the agent is started at boot

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"teleport-update/health"
@@ -183,6 +184,20 @@ func (m *model) RemoveEnded(context.Context) {}
 
 func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, m.refusesRun
+}
+
+// Try starts the program of a canary, which ends well unless the model's host keeps it from that.
+func (m *model) Try(_ context.Context, text func(output string) []byte) (tried systemd.Tried, err error) {
+	err = m.call("try", func() error {
+		m.tried = append(m.tried, string(text("/run/output")))
+		tried.Unit = systemd.Unit{ActiveState: "active", Result: "success", Exit: systemd.ExitStatus{Code: systemd.Exited}}
+		tried.Output = "Teleport v1.0.0"
+		if m.refusesTry != "" && strings.Contains(m.tried[len(m.tried)-1], m.refusesTry) {
+			tried.Unit = systemd.Unit{ActiveState: "failed", Result: "exit-code", Exit: systemd.ExitStatus{Code: systemd.Exited, Status: 217}}
+		}
+		return nil
+	})
+	return tried, err
 }
 
 // Prove is a job and its watch. Others may act in the middle of the watch, which is

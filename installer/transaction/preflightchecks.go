@@ -60,6 +60,8 @@ func preflightChecks() []preflightCheck {
 		{name: "folders of links and unit", needs: Change | Now | onDisk, check: foldersWritable,
 			sentence: "put version %[2]s in its place: %[1]w", advice: "see that the folder can be written"},
 		{name: "room in /run", needs: Change, check: roomInRun, standing: true},
+		{name: "the agent is tried", needs: Change | Now | running | begins, check: agentTried},
+		{name: "the version is tried", needs: Change | Now | wanted | onDisk | begins, check: versionTried},
 		{name: "unit of the recovery", needs: Change | OwnUnits, check: recoveryStarts},
 		{name: "limits of the updater's units", needs: Change | OwnUnits, check: undoingHasTime},
 		{name: "recovery at boot", needs: Change | OwnUnits, check: recoveryRuns,

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"teleport-update/systemd"
@@ -18,15 +19,9 @@ import (
 
 // Service is a service as its files describe it.
 type Service struct {
-	Name  string // "teleport.service"
-	Unit  File   // the unit file
-	After []File // its drop-ins, in the order in which systemd applies them
-}
-
-// File is a file of a unit.
-type File struct {
-	Path    string
-	Content []byte
+	Name  string         // "teleport.service"
+	Unit  systemd.File   // the unit file
+	After []systemd.File // its drop-ins, in the order in which systemd applies them
 }
 
 // Trial is what a canary starts.
@@ -43,9 +38,14 @@ func Unit(s Service, t Trial) []byte {
 	settings := settingsOf(s)
 	own := ownFolders(settings)
 	var b strings.Builder
-	fmt.Fprintf(&b, "[Unit]\nDescription=Trial of a start of %s\n", s.Name)
+	set := func(name, value string) { fmt.Fprintf(&b, "%s=%s\n", name, value) }
+	b.WriteString("[Unit]\n")
+	set("Description", "trial of a start of "+s.Name)
 	// The default dependencies would wait for the end of a boot, and start what the host has not started.
-	b.WriteString("DefaultDependencies=no\nConflicts=shutdown.target\nBefore=shutdown.target\n\n[Service]\n")
+	set("DefaultDependencies", "no")
+	set("Conflicts", "shutdown.target")
+	set("Before", "shutdown.target")
+	b.WriteString("\n[Service]\n")
 	prefix := ""
 	streams := map[string]string{}
 	for _, a := range settings {
@@ -57,12 +57,17 @@ func Unit(s Service, t Trial) []byte {
 		case a.name == "StandardInput" && !strings.HasPrefix(a.value, "file:"):
 			// A terminal is the service's alone.
 		case kept[a.name]:
-			fmt.Fprintf(&b, "%s=%s\n", a.name, own.optional(a.name, a.value))
+			set(a.name, own.optional(a.name, a.value))
 		}
 	}
-	stream := cmp.Or(streams["StandardError"], streams["StandardOutput"], "file:"+t.Output)
-	fmt.Fprintf(&b, "Type=oneshot\nRemainAfterExit=yes\nRestart=no\nTimeoutStartSec=%d\nTimeoutStopSec=%d\n", TimeLimit, TimeLimit)
-	fmt.Fprintf(&b, "StandardOutput=file:%s\nStandardError=%s\nExecStart=%s%s version\n", t.Output, stream, prefix, quoted(t.Program, prefix))
+	set("Type", "oneshot")
+	set("RemainAfterExit", "yes")
+	set("Restart", "no")
+	set("TimeoutStartSec", strconv.Itoa(TimeLimit))
+	set("TimeoutStopSec", strconv.Itoa(TimeLimit))
+	set("StandardOutput", "file:"+t.Output)
+	set("StandardError", cmp.Or(streams["StandardError"], streams["StandardOutput"], "file:"+t.Output))
+	set("ExecStart", prefix+quoted(t.Program, prefix)+" version")
 	return []byte(b.String())
 }
 
@@ -73,7 +78,7 @@ type setting struct{ name, value string }
 // service's name or file replaced: for the canary, systemd would put the canary's name in their place.
 func settingsOf(s Service) (all []setting) {
 	specifiers := specifiersOf(s)
-	for _, file := range append([]File{s.Unit}, s.After...) {
+	for _, file := range append([]systemd.File{s.Unit}, s.After...) {
 		section := ""
 		for _, line := range systemd.UnitLines(string(file.Content)) {
 			if strings.HasPrefix(line, "[") {
@@ -157,7 +162,7 @@ func (own folders) optional(name, value string) string {
 		return value
 	case name == "WorkingDirectory", name == "EnvironmentFile":
 		return own.mayMiss(value)
-	case !pathLists[name]:
+	case !hasPaths(name):
 		return value
 	}
 	words := strings.Fields(value)

@@ -1,0 +1,39 @@
+package host
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
+	"teleport-update/systemd"
+	"teleport-update/systemd/canary"
+)
+
+// Service returns the agent's unit and its drop-ins as they are.
+func (a AgentUnit) Service() (s canary.Service, err error) {
+	s.Name = a.paths.AgentUnit()
+	s.Unit, s.After, err = systemd.FilesOf(s.Name, a.dirs())
+	return s, err
+}
+
+// ServiceWith is Service once a version's unit is in its place. The unit of a package ranks below it, and any other unit above it.
+func (a AgentUnit) ServiceWith(to state.UnitFile) (canary.Service, error) {
+	s, err := a.Service()
+	packaged := slices.Contains(layout.PackageUnitDirs, filepath.Dir(s.Unit.Path))
+	if s.Unit.Path == "" || s.Unit.Path == to.Path || packaged {
+		s.Unit = systemd.File{Path: to.Path, Content: to.Content}
+	}
+	return s, err
+}
+
+// MayBring reports whether something that systemd starts before the agent's process may bring what is missing now: a service that does
+// not run, or a command with full privileges. Then a canary that does not start says nothing.
+func MayBring(ctx context.Context, u systemd.Unit, ask AskUnit) (bool, error) {
+	if u.Ties.Startup.Privileged {
+		return true, nil
+	}
+	service, err := startsFirst(ctx, u, ask)
+	return service != "", err
+}

@@ -1,0 +1,99 @@
+package transaction
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/installer/host"
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+	"teleport-update/systemd/canary"
+)
+
+// A canary shows whether systemd would start the agent, in systemd's words: systemd starts a program that prints its version, with the
+// settings of the agent's unit, and the agent runs on. What a canary cannot show is asked by the other checks: other units, conditions,
+// folders and files that the agent alone needs, and what a stop does.
+
+// trier starts a unit that exists for a trial alone, and removes it.
+type trier interface {
+	Try(ctx context.Context, text func(output string) []byte) (systemd.Tried, error)
+}
+
+// agentTried tries the agent that runs: an undoing goes back to it.
+func agentTried(p *Preflight, ctx context.Context) error {
+	return tryNow(ctx, p.t.m, p.t.agent, p.Sight)
+}
+
+// tryNow tries a start of the agent by its unit as it is now. A unit that starts another program says nothing about the agent's.
+func tryNow(ctx context.Context, m *Machine, agent Agent, sight Sight) error {
+	if filepath.Base(sight.ExecStart) != host.AgentName {
+		return nil
+	}
+	s, err := m.Host.AgentUnit().Service()
+	if err == nil {
+		err = try(ctx, m, agent, sight, s, sight.ExecStart)
+	}
+	if failure.Is[*failure.RefusedError](err) {
+		return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err).To(showsSettings, s.Name).Refused()
+	}
+	return err
+}
+
+const showsSettings = "`systemctl cat %s` shows the settings"
+
+// versionTried tries the version to come by the unit that it brings.
+func versionTried(p *Preflight, ctx context.Context) error {
+	unit, err := p.t.m.Host.UnitOf(p.Tree)
+	if err != nil {
+		return err
+	}
+	s, err := p.t.m.Host.AgentUnit().ServiceWith(unit)
+	if err == nil {
+		err = try(ctx, p.t.m, p.t.agent, p.Sight, s, p.Tree.Binary(host.AgentName))
+	}
+	if failure.Is[*failure.RefusedError](err) {
+		return failure.Unchanged("version %s could not be started: %w", p.req.To.Short(), err).To(showsSettings, s.Name).Refused()
+	}
+	return err
+}
+
+// startsWithoutPackages tries the agent's next start once the packages that brought it are gone: their removal may have taken a file
+// away that the agent needs, and the process that runs has it open.
+func (t *transaction) startsWithoutPackages(ctx context.Context) error {
+	if len(t.j.Packages.Found) == 0 {
+		return nil
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil || !sight.Running() {
+		return nil // nobody can say, or the start that comes shows it
+	}
+	err = t.m.checkStartsAgain(ctx, t.agent, sight, t.j.Database.Path)
+	if err == nil {
+		err = tryNow(ctx, t.m, t.agent, sight)
+	}
+	return wrap(err, "the agent's package is removed, and the agent was not tried well since: %w")
+}
+
+// try starts a program with the settings of the agent's service. A canary that does not end well is a *failure.RefusedError, unless
+// something that comes before the agent may bring what the canary lacks.
+func try(ctx context.Context, m *Machine, agent Agent, sight Sight, s canary.Service, program string) error {
+	tried, err := agent.Try(ctx, func(output string) []byte { return canary.Unit(s, canary.Trial{Program: program, Output: output}) })
+	switch {
+	case err != nil:
+		return fmt.Errorf("try a start of %s: %w", s.Name, err)
+	case tried.Well() && strings.TrimSpace(tried.Output) != "":
+		return nil
+	}
+	why := failure.Refuse("systemd tried %s with the settings of %s, and it %s", program, s.Name, tried.Why())
+	brought, err := host.MayBring(ctx, sight.Unit, agent.Unit)
+	if brought {
+		m.Host.Log.Warn("a start of the agent was tried and failed; the units that systemd starts first may bring what it lacks", "error", why)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return why
+}

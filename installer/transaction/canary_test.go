@@ -1,0 +1,81 @@
+package transaction
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+)
+
+// An agent that systemd would not start, as it is or as the version would have it, keeps a change from beginning.
+func TestACanaryThatFailsKeepsAChangeFromBeginning(t *testing.T) {
+	for _, kind := range []Kind{Update, Downgrade} {
+		for name, says := range map[string]string{
+			"the agent":   "the agent, which runs, would not start again as it is",
+			"the version": "could not be started",
+		} {
+			m := upgrade(t, twoHolds)
+			if kind == Downgrade {
+				m = downgrade(t, holds)
+			}
+			if name == "the agent" {
+				m.refusesTry = filepath.Join(m.Host.Paths.LinkDir, "teleport") + `" version`
+			} else {
+				m.refusesTry = m.to.Version + "/bin/teleport"
+			}
+			agent, calls := m.main, len(m.calls)
+			err := m.do(kind)
+			if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "217, USER") {
+				t.Errorf("%s, %s: %v; tried %q", kind, name, err, m.tried)
+			}
+			for _, call := range m.calls[calls:] {
+				if call != "look" && call != "try" {
+					t.Errorf("%s, %s: it called %s", kind, name, call)
+				}
+			}
+			if m.main != agent || host.Exists(m.Host.Paths.Journal()) {
+				t.Errorf("%s, %s: the agent is %+v, was %+v; or there is a journal", kind, name, m.main, agent)
+			}
+			m.refusesTry = ""
+			if err := m.do(kind); err != nil {
+				t.Errorf("%s, %s: %v", kind, name, err)
+			}
+			m.endsOn(m.to.Version)
+		}
+	}
+}
+
+// The unit of the version to come is tried with the drop-ins that are there, and the unit that is there with the version that runs.
+func TestACanaryHasTheUnitOfItsVersion(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	dropIn := filepath.Join(m.Host.Paths.UnitDir, m.Host.Paths.AgentUnit()+".d", "50-x.conf")
+	must(t, os.MkdirAll(filepath.Dir(dropIn), 0o755))
+	must(t, os.WriteFile(dropIn, []byte("[Service]\nNice=3\n"), 0o644))
+	must(t, m.do(Update))
+	if len(m.tried) != 2 {
+		t.Fatalf("tried %q", m.tried)
+	}
+	for n, program := range []string{m.Host.Paths.LinkDir + "/teleport", "/1.1.0/bin/teleport"} {
+		if !strings.Contains(m.tried[n], program+`" version`) || !strings.Contains(m.tried[n], "Nice=3\n") {
+			t.Errorf("canary %d is:\n%s", n, m.tried[n])
+		}
+	}
+}
+
+// A removal of the agent's package may take a file away that the agent needs: success is not said before its next start was tried.
+func TestTheNextStartIsTriedOnceThePackageIsGone(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	tr := m.open(t, proven, func(j *state.Journal) { j.Packages.Found = []state.Package{{Kind: "deb", Name: "teleport"}} })
+	tr.agent = m
+	must(t, tr.startsWithoutPackages(t.Context()))
+	m.refusesTry = "version"
+	if err := tr.startsWithoutPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "would not start again") {
+		t.Errorf("it is %v", err)
+	}
+	tr.j.Packages.Found = nil
+	must(t, tr.startsWithoutPackages(t.Context()))
+}
