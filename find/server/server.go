@@ -132,7 +132,6 @@ type handler struct {
 	now     func() time.Time
 	answer  func(rollout.Query, time.Time) find.Answer
 	bodies  bodies
-	date    date
 	log     *slog.Logger
 	reports *inventory.Reports
 }
@@ -172,7 +171,6 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header["Content-Type"] = parts.JsonType
 	header["Cache-Control"] = parts.NoStore
-	header["Date"] = h.date.of(now)
 	w.Write(body)
 }
 
