@@ -1,6 +1,6 @@
-// Package fleet keeps data about hosts in little memory: some 120 bytes and its
-// name for a host. It is only a table; others decide which reports to accept,
-// and store them beyond the life of a process.
+// Package fleet keeps data about hosts in little memory: some 200 bytes for a host.
+// It is only a map; others decide which reports to accept, and store them beyond the
+// life of a process.
 //
 // All strings that many hosts share (groups, versions, errors) are kept once, and
 // times in whole seconds. Nothing in a record is a pointer, so that a collection of
@@ -97,14 +97,15 @@ func isEdition(s string) bool {
 }
 func isArch(s string) bool { return slices.Contains([]string{"amd64", "arm64"}, s) }
 
-// packed is an Entry without a pointer. Words and the name are places in the table's own lists.
+// packed is an Entry without a pointer, of at most 128 bytes: a map keeps pointers to larger values. Words and the name are places
+// in the table's own lists.
 type packed struct {
-	id, updater rollout.HostID
-	secret      [16]byte
-	revision    int64
-	boots       [3]uint32
-	sequence    uint32
-	floor       uint32
+	updater  rollout.HostID
+	secret   [16]byte
+	revision int64
+	boots    [3]uint32
+	sequence uint32
+	floor    uint32
 
 	firstSeen, lastSeen, toldAt, begunAt, alternated uint32
 

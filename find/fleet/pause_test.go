@@ -28,15 +28,6 @@ func TestOthersGoOnWhileManyHostsAreGoneThrough(t *testing.T) {
 				seen()
 			}
 		},
-		"hosts of ids": func(seen func()) {
-			var ids []rollout.HostID
-			for i := range hosts {
-				ids = append(ids, id(i))
-			}
-			for range table.View().Hosts(ids) {
-				seen()
-			}
-		},
 		"look-ups": func(seen func()) {
 			view := table.View()
 			for i := range hosts {

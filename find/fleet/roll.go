@@ -13,50 +13,37 @@ const RollPage = 1024
 // gaps. The owner of the table keeps the pages of the roll, too: a number belongs to one host only, until a page gives
 // it to another.
 type roll struct {
-	places []uint32                  // of records + 1, by number; 0 if the table has no host of the number
-	vacant map[uint32]rollout.HostID // the hosts of the numbers without a record, as far as the roll names them
-	absent map[rollout.HostID]uint32 // the reverse of vacant, plus 1
+	hosts  []rollout.HostID          // by number
+	absent map[rollout.HostID]uint32 // the numbers of hosts that the table does not have
 }
 
-// arrive returns the number + 1 of a host that is new in the table, and removes it from the vacant ones.
-func (r *roll) arrive(id rollout.HostID, at uint32) (number uint32) {
+func (r *roll) clear() { r.hosts, r.absent = nil, make(map[rollout.HostID]uint32) }
+
+// arrive returns the number + 1 of a host that is new in the table; 0 for none.
+func (r *roll) arrive(id rollout.HostID) (number uint32) {
 	number, there := r.absent[id]
 	if !there {
 		return 0
 	}
 	delete(r.absent, id)
-	delete(r.vacant, number-1)
-	r.places[number-1] = at + 1
-	return number
+	return number + 1
 }
 
-// leave removes a host from the roll; number is the host's number plus 1.
+// leave notes that the table does not have a host any more; number is the host's number plus 1.
 func (r *roll) leave(id rollout.HostID, number uint32) {
-	if number == 0 {
-		return
+	if number != 0 {
+		r.absent[id] = number - 1
 	}
-	r.places[number-1] = 0
-	r.keepVacant(id, number)
-}
-
-func (r *roll) keepVacant(id rollout.HostID, number uint32) {
-	if r.vacant == nil {
-		r.vacant, r.absent = make(map[uint32]rollout.HostID), make(map[rollout.HostID]uint32)
-	}
-	if old, there := r.vacant[number-1]; there && r.absent[old] == number {
-		delete(r.absent, old)
-	}
-	r.vacant[number-1], r.absent[id] = id, number
 }
 
 // Enrolled returns how many numbers the roll has, and how many of them belong to hosts that the table does not have.
 func (t *Table) Enrolled() (numbers uint32, vacant int) {
-	return uint32(len(t.roll.places)), len(t.roll.vacant)
+	return uint32(len(t.roll.hosts)), len(t.roll.absent)
 }
 
 // Vacant returns numbers of hosts that the table does not have, at most limit.
 func (t *Table) Vacant(limit int) (numbers []uint32) {
-	for number := range t.roll.vacant {
+	for _, number := range t.roll.absent {
 		if len(numbers) == limit {
 			break
 		}
@@ -66,85 +53,86 @@ func (t *Table) Vacant(limit int) (numbers []uint32) {
 }
 
 // Page returns the hosts of a page of the roll, in the order of their numbers; empty after the last page.
-func (t *Table) Page(page uint32) (hosts []rollout.HostID) {
-	first := page * RollPage
-	for number := first; number < min(first+RollPage, uint32(len(t.roll.places))); number++ {
-		id := t.roll.vacant[number]
-		if place := t.roll.places[number]; place != 0 {
-			id = t.packed(place - 1).id
-		}
-		hosts = append(hosts, id)
-	}
-	return hosts
+func (t *Table) Page(page uint32) []rollout.HostID {
+	all := t.roll.hosts
+	first := min(int(page)*RollPage, len(all))
+	return all[first:min(first+RollPage, len(all))]
 }
 
 // Enrol gives a number to a host. The host that had the number before loses it.
 func (t *Table) Enrol(number uint32, id rollout.HostID) {
-	for uint32(len(t.roll.places)) <= number {
-		t.roll.places = append(t.roll.places, 0)
+	for uint32(len(t.roll.hosts)) <= number {
+		t.roll.hosts = append(t.roll.hosts, rollout.HostID{})
 	}
-	if place := t.roll.places[number]; place != 0 {
-		r := t.packed(place - 1)
-		if r.id == id {
-			return
-		}
-		r.number, t.roll.places[number] = 0, 0
-	}
-	slot, there := t.search(id)
-	if !there {
-		t.roll.keepVacant(id, number+1)
+	before := t.roll.hosts[number]
+	if before == id {
 		return
 	}
-	if old, was := t.roll.vacant[number]; was {
-		delete(t.roll.vacant, number)
-		delete(t.roll.absent, old)
+	t.roll.hosts[number] = id
+	if r, there := t.hosts[before]; there && r.number == number+1 {
+		r.number = 0
+		t.hosts[before] = r
 	}
-	at := t.slots[slot] - 1
-	if r := t.packed(at); r.number == 0 {
-		r.number, t.roll.places[number] = number+1, at+1
+	if old, absent := t.roll.absent[before]; absent && old == number {
+		delete(t.roll.absent, before)
+	}
+	r, there := t.hosts[id]
+	switch {
+	case !there:
+		t.roll.absent[id] = number
+	case r.number == 0:
+		r.number = number + 1
+		t.hosts[id] = r
 	}
 }
 
 // Unroll takes all numbers back: another store has other numbers.
 func (t *Table) Unroll() {
-	t.roll = roll{}
-	for at := range t.count {
-		t.packed(uint32(at)).number = 0
+	t.roll.clear()
+	for id, r := range t.hosts {
+		r.number = 0
+		t.hosts[id] = r
 	}
 }
 
 // At fills in the entry of the host of a number; it is false if the table has none.
 func (t *Table) At(number uint32, into *Entry) bool {
-	if uint64(number) >= uint64(len(t.roll.places)) || t.roll.places[number] == 0 {
+	if uint64(number) >= uint64(len(t.roll.hosts)) {
 		return false
 	}
-	t.entry(t.roll.places[number]-1, into)
-	return true
+	id := t.roll.hosts[number]
+	return id != rollout.HostID{} && t.Get(id, into)
 }
 
 // Hear marks a host: it has reported since the time of the last Quiet.
 func (t *Table) Hear(id rollout.HostID) {
-	if slot, there := t.search(id); there {
-		t.packed(t.slots[slot] - 1).flags |= heard
+	if r, there := t.hosts[id]; there {
+		r.flags |= heard
+		t.hosts[id] = r
 	}
 }
 
-// Heard calls f for each marked host from a place on, until it returns false, and returns the place after the last one.
-// For a host without a number enrolled is false.
-func (t *Table) Heard(place int, f func(id *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool) (next int) {
-	return t.from(place, func(at uint32) bool {
-		r := t.packed(at)
-		return r.flags&heard == 0 || f(&r.id, max(r.number, 1)-1, r.number != 0, r.sequence)
-	})
+// Heard calls f for each marked host, until it returns false. For a host without a number enrolled is false.
+func (t *Table) Heard(f func(id *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool) {
+	looked := 0
+	for id, r := range t.hosts {
+		looked++
+		pause(looked)
+		if r.flags&heard != 0 && !f(&id, max(r.number, 1)-1, r.number != 0, r.sequence) {
+			return
+		}
+	}
 }
 
 // Quiet removes the marks of hosts that have not reported since a time, which is in whole seconds.
 func (t *Table) Quiet(since time.Time) {
-	limit := seconds(since)
-	t.from(0, func(at uint32) bool {
-		if r := t.packed(at); r.lastSeen < limit {
+	limit, looked := seconds(since), 0
+	for id, r := range t.hosts {
+		looked++
+		pause(looked)
+		if r.flags&heard != 0 && r.lastSeen < limit {
 			r.flags &^= heard
+			t.hosts[id] = r
 		}
-		return true
-	})
+	}
 }

@@ -74,7 +74,7 @@ func TestANumberStaysThatOfItsHost(t *testing.T) {
 		}
 	}
 	heard := make(map[rollout.HostID]bool)
-	table.Heard(0, func(host *rollout.HostID, number uint32, enrolled bool, _ uint32) bool {
+	table.Heard(func(host *rollout.HostID, number uint32, enrolled bool, _ uint32) bool {
 		heard[*host] = true
 		if enrolled && named[number] != *host {
 			t.Errorf("%s has the number %d of %s", host, number, named[number])

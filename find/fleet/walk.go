@@ -35,20 +35,19 @@ func (t *Table) Walk(w Walk) (ids []rollout.HostID, more bool) {
 	}
 	var e Entry
 	kept := make(lastFirst, 0, w.Limit+1)
-	for at := range t.walked(w.Failed) {
-		r := t.packed(at)
-		if bytes.Compare(r.id[:], w.After[:]) <= 0 || len(kept) > w.Limit && bytes.Compare(r.id[:], kept[0][:]) > 0 {
+	for id, r := range t.walked(w.Failed) {
+		if bytes.Compare(id[:], w.After[:]) <= 0 || len(kept) > w.Limit && bytes.Compare(id[:], kept[0][:]) > 0 {
 			continue
 		}
 		if w.Group != nil && r.group != group || w.Version != nil && r.version != version {
 			continue
 		}
 		if w.Match != nil {
-			if t.entry(at, &e); !w.Match(&e) {
+			if t.entry(id, r, &e); !w.Match(&e) {
 				continue
 			}
 		}
-		heap.Push(&kept, r.id)
+		heap.Push(&kept, id)
 		if len(kept) > w.Limit+1 {
 			heap.Pop(&kept)
 		}
@@ -60,9 +59,9 @@ func (t *Table) Walk(w Walk) (ids []rollout.HostID, more bool) {
 // walkPause is how many records are read between two pauses: an id takes far less time than an entry.
 const walkPause = 16 * pauseEvery
 
-// walked returns the places of the records that a walk reads.
-func (t *Table) walked(failed bool) iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
+// walked returns the hosts that a walk reads.
+func (t *Table) walked(failed bool) iter.Seq2[rollout.HostID, *packed] {
+	return func(yield func(rollout.HostID, *packed) bool) {
 		looked := 0
 		rest := func() {
 			if looked++; looked%walkPause == 0 {
@@ -70,15 +69,16 @@ func (t *Table) walked(failed bool) iter.Seq[uint32] {
 			}
 		}
 		if failed {
-			for at := range t.failures {
-				if rest(); !yield(at) {
+			for id := range t.failures {
+				r := t.hosts[id]
+				if rest(); !yield(id, &r) {
 					return
 				}
 			}
 			return
 		}
-		for at := range t.count {
-			if rest(); !yield(uint32(at)) {
+		for id, r := range t.hosts {
+			if rest(); !yield(id, &r) {
 				return
 			}
 		}

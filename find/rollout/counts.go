@@ -227,10 +227,11 @@ func (n *GroupCounts) judge(h *Host, state progress, hasFailed bool) {
 	}
 }
 
+// addProblem keeps the problems of the hosts with the lowest ids: all servers, and each count, have the same examples.
 func (n *GroupCounts) addProblem(h *Host, problem string) {
-	if len(n.Problems) < maxProblems {
-		n.Problems = append(n.Problems, Problem{h.ID.String(), h.Hostname, problem})
-	}
+	n.Problems = append(n.Problems, Problem{h.ID.String(), h.Hostname, problem})
+	slices.SortFunc(n.Problems, func(a, b Problem) int { return strings.Compare(a.ID, b.ID) })
+	n.Problems = n.Problems[:min(len(n.Problems), maxProblems)]
 }
 
 // group adds the parts that need a look at single hosts.

@@ -43,15 +43,14 @@ func (c *counter) flight(at int, plan *Index) *Flight {
 	}
 	down := func(h *Host) bool { return h != nil && h.Unhealthy && h.omitted(c.now) == "" }
 	admitted := plan.ids[:min(f.Place+1, f.Hosts)]
-	place := -1
-	for h := range c.fleet.Hosts(admitted) {
-		place++
+	for _, id := range admitted {
+		h := c.fleet.Host(id)
 		state := c.progressOf(h, at)
 		if state == silent && t.complete && (h == nil || !h.present(c.now)) {
 			state = timedOut
 		}
 		if h == nil {
-			h = &Host{ID: admitted[place]}
+			h = &Host{ID: id}
 		}
 		n.judge(h, state, h.hasFailed(t))
 		if state.finished() {

@@ -11,8 +11,6 @@ type LargeFleet interface {
 	// Alike returns every host, with the count 1. For hosts in one group, on one
 	// version and Plain at a moment, it may return any one of them with their number.
 	Alike(now time.Time) iter.Seq2[*Host, int]
-	// Hosts returns the hosts of ids in their order; nil stands for an unknown host.
-	Hosts(ids []HostID) iter.Seq[*Host]
 }
 
 // Plain reports whether a host counts only by its group and its version: it is in a count, its agent runs, and it
@@ -41,16 +39,6 @@ func (f oneByOne) Alike(time.Time) iter.Seq2[*Host, int] {
 	return func(yield func(*Host, int) bool) {
 		for h := range f.All() {
 			if !yield(h, 1) {
-				return
-			}
-		}
-	}
-}
-
-func (f oneByOne) Hosts(ids []HostID) iter.Seq[*Host] {
-	return func(yield func(*Host) bool) {
-		for _, id := range ids {
-			if !yield(f.Host(id)) {
 				return
 			}
 		}

@@ -212,19 +212,6 @@ func TestTheIndexFindsEveryPlace(t *testing.T) {
 	}
 }
 
-// 26 bytes a host are what the design allows.
-func TestTheIndexIsSmall(t *testing.T) {
-	for _, n := range []int{1000, 1 << 16, 1<<16 + 1, 100_000} {
-		x, err := NewIndex(planOf(n).Hosts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if perHost := float64(x.Bytes()) / float64(n); perHost > 26 {
-			t.Errorf("%d hosts take %.1f bytes each", n, perHost)
-		}
-	}
-}
-
 func TestHostIDs(t *testing.T) {
 	const text = "c757ad82-95f2-4416-ae9d-a20ffd9b5a54"
 	id := ParseHostID(text)

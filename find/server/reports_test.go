@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,7 +143,10 @@ func (r *reportWorld) said(i int, group, v string, edit func(*find.Heartbeat)) {
 func (r *reportWorld) everything() string {
 	r.t.Helper()
 	var text strings.Builder
-	r.fleet.Each(func(e *fleet.Entry) { fmt.Fprintf(&text, "%+v\n", *e) })
+	var hosts []string
+	r.fleet.Each(func(e *fleet.Entry) { hosts = append(hosts, fmt.Sprintf("%+v\n", *e)) })
+	slices.Sort(hosts)
+	text.WriteString(strings.Join(hosts, ""))
 	items, at, err := r.w.other.List(context.Background(), "")
 	if err != nil {
 		r.t.Fatal(err)

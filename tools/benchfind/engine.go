@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -150,11 +149,6 @@ func runEngine(ctx context.Context, args []string) error {
 	}
 	fmt.Printf("  %-52s %8.2f s, the bound %.2f s: %.2f times (goal: %.1f)\n",
 		"a plan for all hosts in one group, into the store", plan, plain, plan/plain, goalPlan)
-	perHost, err := measureIndex(hosts)
-	if err != nil {
-		return err
-	}
-
 	many, err := newSite(ctx, hosts, groups)
 	if err != nil {
 		return err
@@ -184,7 +178,6 @@ func runEngine(ctx context.Context, args []string) error {
 		what, figure.Median(walls), tick*1000, least*1000, tick/least, goalTick)
 	return record("find-engine", hosts, rounds,
 		ratio("a plan for all hosts in one group, into the store / drawing them, and its pages in a file", plan, plain, "s", goalPlan),
-		value("a host in the index of a plan", perHost, "B", goalPerHost),
 		ratio(what+": CPU / a plain pass over as many records", tick*1000, least*1000, "ms", goalTick))
 }
 
@@ -210,36 +203,6 @@ func measurePlan(ctx context.Context, hosts, rounds int) (plan, plain float64, e
 		plans, plains = append(plans, wall), append(plains, least)
 	}
 	return figure.Median(plans), figure.Median(plains), nil
-}
-
-// measureIndex says what the hosts of a plan take in memory.
-func measureIndex(hosts int) (perHost float64, err error) {
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
-	ids := make([]rollout.HostID, hosts)
-	for i := range ids {
-		ids[i] = rollout.ParseHostID(hostID(i))
-	}
-	index, err := rollout.NewIndex(ids)
-	if err != nil {
-		return 0, err
-	}
-	took := float64(heap()-before) / float64(hosts)
-	began := time.Now()
-	for i := range ids {
-		if place, ok := index.Place(ids[i*7919%hosts]); !ok || place != i*7919%hosts {
-			return 0, errors.New("the index has lost a host")
-		}
-	}
-	lookUp := float64(time.Since(began).Nanoseconds()) / float64(hosts)
-	fmt.Printf("  %-52s %8.1f bytes (goal: %d), %.0f ns a look-up\n", "a host in the index of a plan", took, goalPerHost, lookUp)
-	runtime.KeepAlive(index)
-	return took, nil
 }
 
 // serveFind is the server itself, with its plans under way.

@@ -15,7 +15,7 @@ func TestTheDocsNameTheGoalsOfFind(t *testing.T) {
 		"find: a plan":        fmt.Sprintf("%g", goalPlan),
 		"find: CPU of a tick": fmt.Sprintf("%g", goalTick),
 		"find: first answer":  fmt.Sprintf("%d s", goalStart),
-		"find: memory of":     fmt.Sprintf("%d B; %d MB", goalPerHost, goalMemory),
+		"find: memory of":     fmt.Sprintf("%d MB", goalMemory),
 	})
 	if err != nil || len(unnamed) > 0 {
 		t.Errorf("the docs do not name these goals: %q, %v", unnamed, err)

@@ -11,7 +11,6 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/answers"
-	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 )
 
@@ -176,7 +175,6 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 	if err == nil {
 		err = e.resume(ctx, resting)
 	}
-	parts.SpareMemory()
 	return changed, err
 }
 

@@ -40,7 +40,7 @@ func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 	f.mu.RLock()
 	change.Of = f.keep.identity
 	seen := fleet.Seen{From: from, To: now, Covered: f.covered}
-	f.table.Heard(0, func(_ *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool {
+	f.table.Heard(func(_ *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool {
 		if enrolled {
 			seen.Add(number, sequence)
 		}

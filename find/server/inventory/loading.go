@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 )
 
@@ -64,12 +63,9 @@ func (f *Fleet) load(ctx context.Context) error {
 	for i := range loadParts {
 		prefixes = append(prefixes, fmt.Sprintf("%s%02x", hostPrefix, i))
 	}
-	for i, prefix := range append(prefixes, rollPrefix, seenPrefix) {
+	for _, prefix := range append(prefixes, rollPrefix, seenPrefix) {
 		if err := scan(prefix); err != nil {
 			return err
-		}
-		if i%16 == 0 {
-			parts.SpareMemory()
 		}
 	}
 	now := f.opts.Clock()

@@ -81,7 +81,7 @@ func (f *Fleet) enrolSome(ctx context.Context) (done bool, err error) {
 	done = true
 	f.mu.RLock()
 	free, next := f.freeNumbers()
-	f.table.Heard(0, func(id *rollout.HostID, _ uint32, enrolled bool, _ uint32) bool {
+	f.table.Heard(func(id *rollout.HostID, _ uint32, enrolled bool, _ uint32) bool {
 		if enrolled {
 			return true
 		}
