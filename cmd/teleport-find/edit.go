@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
+	"teleport-update/internal/failure"
 )
 
 func editCommand() *cli.Command {
@@ -79,18 +80,18 @@ func editFile(c *cli.Context, file string, before []byte, isNew bool) (keep bool
 	run := exec.CommandContext(c.Context, "sh", "-c", editor+` "$1"`, "sh", file)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := run.Run(); err != nil {
-		return true, fmt.Errorf("run the editor %s: %w; nothing was written", editor, err)
+		return true, &failure.Error{What: fmt.Errorf("run the editor %s: %w", editor, err), State: unwritten}
 	}
 	after, err := os.ReadFile(file)
 	if err != nil {
 		return false, err
 	}
 	if isNew && bytes.Equal(before, after) {
-		return false, errors.New("the text was not changed; nothing was written")
+		return false, &failure.Error{What: errors.New("the text was not changed"), State: unwritten}
 	}
 	list, err := readFile(c, file)
 	if err != nil {
-		return true, fmt.Errorf("%w; nothing was written", err)
+		return true, &failure.Error{What: err, State: unwritten}
 	}
 	return true, put(c, list, isNew)
 }
