@@ -36,7 +36,7 @@ fail() {
 if [ $# != 0 ] || [ -z "$key" ]; then
 	fail "usage: publish.sh --key KEY [--packages FOLDER] [--to LINK] [--url URL] [--valid-for TIME]"
 fi
-for program in apt-ftparchive createrepo_c dpkg-deb gpg rpmkeys; do
+for program in apt-ftparchive createrepo_c dpkg-deb gpg rpmsign; do
 	command -v $program >/dev/null || fail "$program is not installed: apt-get install apt-utils createrepo-c gnupg rpm"
 done
 mkdir -p "$(dirname "$to")"
@@ -109,11 +109,6 @@ for folder in "$new"/yum/*; do
 	createrepo_c --quiet --error-exit-val --no-database --general-compress-type=gz --checksum=sha256 "$folder" || fail "the rpms cannot be indexed"
 	sign --default-sig-expire "$lifetime" --detach-sign "$folder/repodata/repomd.xml"
 done
-mkdir "$new/.rpm"
-rpmkeys --dbpath "$new/.rpm" --import "$new/teleport-update.asc"
-find "$new/yum" -name '*.rpm' -exec rpmkeys --dbpath "$new/.rpm" --checksig {} + >"$new/.verified" || fail "rpm refuses: $(cat "$new/.verified")"
-rm -r "$new/.rpm" "$new/.verified"
-
 if [ -n "$url" ]; then
 	cat >"$new/teleport-update.sources" <<-END
 		Types: deb

@@ -14,7 +14,9 @@ fail() {
 	exit 1
 }
 
-command -v gpg rpmsign >/dev/null || fail "gpg or rpmsign is not installed: apt-get install gnupg rpm"
+for program in gpg rpmsign; do
+	command -v $program >/dev/null || fail "$program is not installed: apt-get install gnupg rpm"
+done
 keys=$(gpg --batch --with-colons --list-secret-keys -- "$key") || fail "gpg has no secret key \"$key\""
 # A subkey may sign. gpg names the key that it belongs to, and hosts show that.
 fingerprint=$(echo "$keys" | sed -n '/^sec:/,/^fpr:/s/^fpr:::::::::\([0-9A-F]*\):.*/\1/p')
@@ -30,7 +32,7 @@ for file in "$folder"/*; do
 	signed "$file" && continue
 	rm -f "$file.asc"
 	case $file in
-	# rpm of Debian 12 looks for gpg2, which Debian does not have.
+	# It refuses an rpm that is damaged, and a key that rpm does not know. rpm of Debian 12 looks for gpg2, which Debian does not have.
 	*.rpm) rpmsign --define "__gpg $(command -v gpg)" --define "_gpg_name $fingerprint" --addsign "$file" >/dev/null ;;
 	esac
 	gpg --batch --quiet --local-user "$fingerprint" --digest-algo SHA256 --armor --detach-sign --output "$file.asc" "$file"

@@ -16,7 +16,7 @@ import (
 )
 
 // changing are the programs of a publication that write. Each of their runs is a place to be cut off.
-var changing = []string{"apt-ftparchive", "cp", "createrepo_c", "gpg", "gzip", "ln", "mkdir", "mktemp", "mv", "rm", "rpmkeys", "rpmsign", "sync"}
+var changing = []string{"apt-ftparchive", "cp", "createrepo_c", "gpg", "gzip", "ln", "mkdir", "mktemp", "mv", "rm", "rpmsign", "sync"}
 
 // killed kills the publication, and all that it runs, before its n-th run of one of these programs.
 const killed = `#!/bin/sh

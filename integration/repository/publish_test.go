@@ -133,7 +133,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 	s := newShelf(t)
 	s.addsVersion("1.0.0")
 	s.publish()
-	for _, missing := range []string{"apt-ftparchive", "createrepo_c", "gpg", "rpmkeys"} {
+	for _, missing := range []string{"apt-ftparchive", "createrepo_c", "gpg", "rpmsign"} {
 		bin := t.TempDir()
 		for _, dir := range []string{"/usr/bin", "/bin"} {
 			entries, err := os.ReadDir(dir)
@@ -263,4 +263,16 @@ func offering(versions ...string) View {
 		}
 	}
 	return v
+}
+
+// gpg makes keys that rpm does not know.
+func TestAKeyThatRPMRefusesPublishesNothing(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	k, err := signer.NewWith(module, "brainpoolP256r1", "sign")
+	check(t, err)
+	defer k.Close()
+	s.key = k
+	s.addsVersion("1.0.0")
+	s.refuses("Unsupported PGP signature")
 }
