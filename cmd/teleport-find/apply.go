@@ -68,7 +68,7 @@ func readFile(c *cli.Context, name string) ([]rollout.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := rollout.Parse(data)
+	list, err := rollout.ParseWritten(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -39,6 +40,25 @@ func Parse(data []byte) ([]Resource, error) {
 		return nil, found.err()
 	}
 	return list, nil
+}
+
+// ParseWritten is Parse for a text of people. A kind that the server writes is refused first, whatever its fields are.
+func ParseWritten(data []byte) ([]Resource, error) {
+	nodes, err := documents(data)
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range flat(nodes) {
+		if kind, err := kindOf(node); err == nil && slices.Contains([]string{KindRollout, KindReport, KindPlan}, kind) {
+			return nil, WrittenByServer(kind)
+		}
+	}
+	return Parse(data)
+}
+
+// WrittenByServer is the error of a resource of a kind that people do not write.
+func WrittenByServer(kind string) error {
+	return fmt.Errorf("%s is written by the server only; people write %s", kind, strings.Join(Kinds, ", "))
 }
 
 // inDocument adds to each fault the number of its document.

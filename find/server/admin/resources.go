@@ -45,7 +45,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 			MaxResource)})
 		return
 	}
-	list, err := rollout.Parse(body)
+	list, err := rollout.ParseWritten(body)
 	if err != nil {
 		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: err.Error()})
 		return

@@ -58,8 +58,7 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 	keys := map[string]bool{}
 	for _, r := range list {
 		if !slices.Contains(rollout.Kinds, r.GetKind()) {
-			return Applied{}, parts.Refuse(fmt.Errorf("%s is written by the server only; people write %s", r.GetKind(), strings.Join(rollout.Kinds,
-				", ")))
+			return Applied{}, parts.Refuse(rollout.WrittenByServer(r.GetKind()))
 		}
 		if keys[rollout.Key(r)] {
 			return Applied{}, parts.Refuse(fmt.Errorf("the file has two resources %s", rollout.Key(r)))
