@@ -102,7 +102,7 @@ func TestMirrorPrunes(t *testing.T) {
 		"time-based, schedules: {regular: [{name: prod, days: ['*'], start_hour: %d}, {name: last, days: ['*'], start_hour: %d}]}}}\n", hour, (hour+12)%24))
 	for _, args := range [][]string{
 		{"apply", "-f", filepath.Join(dir, "config.yaml")}, {"set-version", "15.2.0-rc.1", "--start", "15.0.0", "--schedule", "regular"},
-		{"start-update", "prod", "--force"}, {"rollback", "prod", "--to", "14.9.0"},
+		{"rollout", "start", "prod", "--force"}, {"rollout", "back", "prod", "--to", "14.9.0"},
 	} {
 		if code, out := a.run("", args...); code != 0 {
 			t.Fatalf("%s: %s", args, out)
