@@ -72,6 +72,7 @@ var suites = []suite{
 			campaign("integration/packages", "30m", "TestThePackagesPolicy|TestCosigns|TestTwoBuilds"),
 			campaign("integration/page", "20m", ""),
 			campaign("integration/units", "20m", "TestAWantedUnit"),
+			campaign("integration/health", "30m", "TestEverySettingInACanary"),
 			campaign("find/store/postgres", "10m", "TestAPooler"),
 		}, nil
 	}},
