@@ -211,7 +211,7 @@ func TestAnotherServerIsNamed(t *testing.T) {
 func TestHostsDoNotDriveTheTerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := fleetStatus{FailedHosts: []failedHost{{ID: "a\x1b[2J", Hostname: "web\u202e1", Error: "line 1\nline 2\x07"}}}
-	s.Outlook = rollout.Outlook{Word: "halted", Sentence: "Group \x1b]0;x\x07 failed.", Commands: []string{"rollout retry 'a\x1b[2J'"}}
+	s.Outlook = rollout.Outlook{Word: "halted", Sentence: "Group \x1b]0;x\x07 failed.", Commands: []rollout.Choice{{Command: "retry 'a\x1b[2J'", Does: "x\x1b[2J"}}}
 	s.Groups = []rollout.GroupOverview{{Name: "g\x9b2J", State: rollout.Active, Versions: map[rollout.Semver]int{"1.0.0": 1}, Waits: "x\r"}}
 	s.Omitted, s.Unmatched = map[string]int{"reason": 2}, map[string]int{"typo\x1b[2J": 3}
 	if err := writeStatus(&out, s); err != nil {
@@ -246,7 +246,7 @@ func TestExamplesFromTheCommandLine(t *testing.T) {
 		{"4, days edited in mid-rollout: nothing until the next rollout", "apply -f edited.yaml", 0, "", "these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular"},
 		{"4, and the turn is as before", "status", 0, "", "waiting: Group dev starts at Mon 2025-06-02 13:00 UTC."},
 		{"5, suspended and enabled is suspended", "mode suspended", 0, "", "updates are suspended by autoupdate_config"},
-		{"5, it acts at once", "status", 0, "", "suspended: Updates are suspended: no host updates by itself, and no group goes on.\n    teleport-find mode enabled\n"},
+		{"5, it acts at once", "status", 0, "", "suspended: Updates are suspended: no host updates by itself, and no group goes on.\n    teleport-find mode enabled  (goes on with 15.2.0, each group in its turn)\n"},
 		{"5, and back", "mode enabled", 0, "", "autoupdate_config changed"},
 		{"6, a group that is not there", "hosts " + hostIDOf(s, "typo-1"), 0, "", "The host names the group typo, which is not in the schedule. It gets the answer of the last group, prod."},
 		{"6, it is counted and shown", "status", 0, "", `group "typo" is in no schedule: 1 host names it`},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"teleport-update/find/rollout"
 	"teleport-update/internal/console"
@@ -17,8 +18,16 @@ import (
 // outlookText returns the word, the sentence and the commands.
 func outlookText(o rollout.Outlook) string {
 	text := fmt.Sprintf("%s: %s\n", o.Word, console.Line(o.Sentence))
-	for _, command := range o.Commands {
-		text += "    teleport-find " + console.Line(command) + "\n"
+	wide := 0
+	for _, c := range o.Commands {
+		wide = max(wide, utf8.RuneCountInString(console.Line(c.Command)))
+	}
+	for _, c := range o.Commands {
+		if c.Command == "" {
+			text += fmt.Sprintf("    nothing: %s\n", console.Line(c.Does))
+			continue
+		}
+		text += fmt.Sprintf("    teleport-find %-*s  (%s)\n", wide, console.Line(c.Command), console.Line(c.Does))
 	}
 	return text
 }
@@ -90,31 +99,9 @@ func groupTable(s fleetStatus) *table {
 			state = "halted" // Managed Updates call it failed, but perhaps no host failed
 		}
 		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
-			strconv.Itoa(g.Updating), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g))
+			strconv.Itoa(g.Updating), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), g.Next())
 	}
 	return t
-}
-
-func nextWords(g rollout.GroupOverview) string {
-	switch {
-	case g.Halted != nil:
-		return fmt.Sprintf("halted while %s since %s (%s)", g.State, rollout.Clock(g.Halted.Since), g.Halted.Reason)
-	case len(g.Conditions) > 0:
-		return fmt.Sprintf("%s since %s", strings.ToLower(string(g.Conditions[0].Type)), rollout.Clock(g.Conditions[0].Since))
-	case g.Waits != "":
-		return "waits: " + g.Waits
-	case !g.Starts.IsZero():
-		return "starts " + rollout.Clock(g.Starts)
-	case g.State == rollout.Canarying:
-		if g.Canaries == 1 {
-			return fmt.Sprintf("%d of 1 canary is done", g.CanariesDone)
-		}
-		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
-	case g.Plan != nil && g.State == rollout.Active:
-		return fmt.Sprintf("%d of %s of the plan %s had a turn", g.Plan.LastActiveHostIndex+1, numberOfHosts(g.Plan.HostCount),
-			have(g.Plan.LastActiveHostIndex+1))
-	}
-	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
 }
 
 // maxVersions is how many columns for versions fit beside the group.
@@ -187,13 +174,6 @@ func numberOfHosts(n int) string {
 		return "1 host"
 	}
 	return fmt.Sprintf("%d hosts", n)
-}
-
-func have(n int) string {
-	if n == 1 {
-		return "has"
-	}
-	return "have"
 }
 
 func writeUncounted(w io.Writer, omitted, unmatched map[string]int) error {

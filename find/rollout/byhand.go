@@ -108,19 +108,28 @@ func (o Order) tasks(e *engine) (list []task, err error) {
 		return nil, err
 	}
 	for _, s := range steps {
-		row, err := o.row(s)
+		row, err := o.task(s)
 		if err != nil {
 			return nil, err
-		}
-		s.force, s.to = o.Force, o.To
-		if row.refused != nil {
-			if why := row.refused(s); why != "" {
-				return nil, refuse("group %s: %s", excerpt(s.g.Name), why)
-			}
 		}
 		list = append(list, task{s, row})
 	}
 	return list, nil
+}
+
+// task returns the row of the order for one group, or why the order is refused.
+func (o Order) task(s *step) (*order, error) {
+	row, err := o.row(s)
+	if err != nil {
+		return nil, err
+	}
+	s.force, s.to = o.Force, o.To
+	if row.refused != nil {
+		if why := row.refused(s); why != "" {
+			return nil, refuse("group %s: %s", excerpt(s.g.Name), why)
+		}
+	}
+	return row, nil
 }
 
 // steps returns the groups that the order is for.

@@ -13,8 +13,10 @@ import (
 type Outlook struct {
 	Word     Word   `json:"state"`
 	Sentence string `json:"sentence"`
-	// Commands are commands of teleport-find that move it, without the program's name.
-	Commands []string `json:"commands,omitempty"`
+	// Since is when the state began: a halt, a condition or else the last step of a group.
+	Since time.Time `json:"since,omitzero"`
+	// Commands are what a person can do next, the safe choice first.
+	Commands []Choice `json:"commands,omitempty"`
 	// At is when it goes on by itself, as far as that can be said; zero else.
 	At time.Time `json:"at,omitzero"`
 }
@@ -35,6 +37,10 @@ type Scene struct {
 
 // Look returns the outlook of a scene. It is a pure function.
 func Look(s Scene) Outlook {
+	return newSight(s).look()
+}
+
+func newSight(s Scene) *sight {
 	s.Rollout = s.counted()
 	v := &sight{Scene: s}
 	if s.Version != nil {
@@ -43,9 +49,13 @@ func Look(s Scene) Outlook {
 	if s.Rollout != nil {
 		v.groups = s.Rollout.Status.Groups
 	}
+	return v
+}
+
+func (v *sight) look() Outlook {
 	for i := range outlooks {
 		if o := &outlooks[i]; o.holds(v) {
-			out := Outlook{Word: o.word}
+			out := Outlook{Word: o.word, Since: v.lastStep()}
 			o.describe(v, &out)
 			return out
 		}
@@ -101,6 +111,19 @@ type sight struct {
 	target Semver
 	mode   Mode
 	groups []GroupStatus
+	engine *engine // of offer
+}
+
+// lastStep is when a group took its last step, or the rollout began.
+func (v *sight) lastStep() (at time.Time) {
+	if v.Rollout == nil || !v.Rollout.Of(v.Version) {
+		return at
+	}
+	at = v.Rollout.Status.StartTime
+	for i := range v.groups {
+		at = later(at, v.groups[i].LastUpdateTime)
+	}
+	return at
 }
 
 func isPointedOut(g *GroupStatus) bool { return len(g.Conditions) > 0 }
@@ -136,31 +159,34 @@ func (v *sight) all(holds func(*GroupStatus) bool) (list []*GroupStatus) {
 
 func (v *sight) unset(o *Outlook) {
 	o.Sentence = "No version is set: new hosts install the newest release that there was when the server started, if there was one."
-	o.Commands = []string{"set-version VERSION"}
+	o.Commands = []Choice{{Command: "set-version VERSION", Does: "begins the rollout of VERSION"}}
 }
 
 func (v *sight) resting(o *Outlook) {
 	by := ""
 	if v.Version.Spec.Agents.Mode == v.mode {
 		by = " by " + KindVersion
-		o.Commands = []string{"apply -f FILE"} // "mode" sets the mode of the config
+		// "mode" sets the mode of the config.
+		o.Commands = []Choice{{Command: "apply -f FILE", Does: fmt.Sprintf("goes on with %s, if FILE has a version with the mode enabled", v.target)}}
 	} else {
-		o.Commands = []string{"mode enabled"}
+		o.Commands = []Choice{{Command: "mode enabled", Does: fmt.Sprintf("goes on with %s, each group in its turn", v.target)}}
 	}
 	o.Sentence = fmt.Sprintf("Updates are %s%s: no host updates by itself, and no group goes on.", v.mode, by)
 }
 
 func (v *sight) immediate(o *Outlook) {
 	o.Sentence = fmt.Sprintf("Every host is told to update to %s at once.", v.target)
+	o.Commands = []Choice{wait("hosts update at their next poll")}
 }
 
 func (v *sight) beginning(o *Outlook) {
 	o.Sentence = fmt.Sprintf("The rollout of %s begins within ten seconds.", v.target)
+	o.Commands = []Choice{wait("it begins by itself")}
 }
 
 func (v *sight) empty(o *Outlook) {
 	o.Sentence = fmt.Sprintf("The schedule %s has no groups: no host is told to update.", v.Rollout.Spec.Schedule)
-	o.Commands = []string{"apply -f FILE", Reset.Command()}
+	o.Commands = []Choice{{Command: "apply -f FILE", Does: "gives the schedule groups, if FILE has them"}, v.restart()}
 }
 
 func (v *sight) halted(o *Outlook) {
@@ -170,7 +196,12 @@ func (v *sight) halted(o *Outlook) {
 	}
 	o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. %s told to update%s.",
 		excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, halted, v.behind(g))
-	v.offer(o, g, string(Retry), string(MarkDone), string(Rollback), toPrevious)
+	o.Since = g.Halted.Since
+	o.Commands = []Choice{wait("its hosts stay as they are")}
+	if g.Halted.Reason == Expired {
+		o.Commands = []Choice{wait("hosts that were told to update go on, and no others begin")}
+	}
+	v.add(o, g, Retry, MarkDone, Rollback)
 }
 
 // behind names the groups that cannot start before a group is done.
@@ -191,18 +222,29 @@ func (v *sight) behind(g *GroupStatus) string {
 	return ", and no host of " + some(names)
 }
 
-// helps are the commands by which a person moves a group that has a condition.
-var helps = map[State]map[ConditionType][]string{
-	Unstarted: {HostsMissing: {forced}},
-	Canarying: {Stalled: {forced, string(MarkDone)}},
-	Active:    {Stalled: {string(MarkDone), string(Rollback)}, PlanBroken: {string(Retry)}, HeldBack: {string(MarkDone)}},
+// helps are the orders by which a person moves a group that has a condition.
+var helps = map[State]map[ConditionType][]Verb{
+	Unstarted: {HostsMissing: {StartUpdate}},
+	Canarying: {Stalled: {StartUpdate, MarkDone}},
+	Active:    {Stalled: {MarkDone, Rollback}, PlanBroken: {Retry}, HeldBack: {MarkDone}},
+}
+
+// comesBack says what happens by itself once the cause of a condition is gone.
+var comesBack = map[State]map[ConditionType]string{
+	Unstarted: {HostsMissing: "the group starts when its hosts report again"},
+	Canarying: {Stalled: "the group goes on when its canaries report the version"},
+	Active:    {Stalled: "the group is done when enough of its hosts report the version", HeldBack: "the group goes on when agents are up again"},
 }
 
 func (v *sight) stalled(o *Outlook) {
 	g := v.first(isPointedOut)
 	c := g.Conditions[0]
 	o.Sentence = fmt.Sprintf("Group %s has not gone on since %s: %s.", excerpt(g.Name), Clock(c.Since), c.Message)
-	v.offer(o, g, helps[g.State][c.Type]...)
+	o.Since = c.Since
+	if does := comesBack[g.State][c.Type]; does != "" {
+		o.Commands = []Choice{wait("%s", does)}
+	}
+	v.add(o, g, helps[g.State][c.Type]...)
 }
 
 func (v *sight) rolledBack(o *Outlook) {
@@ -227,9 +269,10 @@ func (v *sight) rolledBack(o *Outlook) {
 	}
 	o.Sentence = fmt.Sprintf("%s %s hosts are told to go back to %s%s.", strings.Join(names, ", "), was, strings.Join(where, " and "),
 		v.wentBack(list))
-	o.Commands = []string{"set-version VERSION"}
-	v.offer(o, its, string(StartUpdate), forced)
-	o.Commands = append(o.Commands, Reset.Command())
+	o.Commands = []Choice{wait("hosts stay there until a version is set"),
+		{Command: "set-version VERSION", Does: "begins the rollout of VERSION, and ends this one"}}
+	v.add(o, its, StartUpdate)
+	o.Commands = append(o.Commands, v.restart())
 }
 
 func (v *sight) heldUp() bool {
@@ -252,6 +295,7 @@ func (v *sight) next() (next Start, ok bool) {
 
 func (v *sight) counting(o *Outlook) {
 	o.At = v.CompleteAt
+	o.Commands = []Choice{wait("it goes on by itself")}
 	o.Sentence = "The server does not know all hosts yet. No group goes on until hosts have had 25 minutes to report."
 	if !o.At.IsZero() {
 		o.Sentence = fmt.Sprintf("The server does not know all hosts yet. No group goes on before %s, when hosts have had 25 minutes to report.",
@@ -269,8 +313,8 @@ func (v *sight) updating(o *Outlook) {
 	case len(list) > 2:
 		o.Sentence += fmt.Sprintf(" %d more groups update too.", len(list)-1)
 	}
-	o.Commands = []string{"mode suspended"}
-	v.offer(o, g, string(Rollback), toPrevious)
+	o.Commands = []Choice{wait("it goes on by itself"), Suspension}
+	v.add(o, g, Rollback)
 }
 
 // progress is how far a group that is canary or active has come, and when its state
@@ -326,7 +370,8 @@ func (v *sight) waiting(o *Outlook) {
 	if !next.At.After(v.Now) {
 		o.Sentence = fmt.Sprintf("Group %s starts within ten seconds.", excerpt(next.Group))
 	}
-	v.offer(o, &v.groups[v.Rollout.group(next.Group)], string(StartUpdate))
+	o.Commands = []Choice{wait("it starts by itself")}
+	v.add(o, &v.groups[v.Rollout.group(next.Group)], StartUpdate)
 }
 
 // Clock is how people read a moment.

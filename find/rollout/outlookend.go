@@ -50,6 +50,7 @@ func (v *sight) done(o *Outlook) {
 	if t.failed > 0 {
 		o.Sentence = fmt.Sprintf("%s of all groups %s on %s; %d failed.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target, t.failed)
 	}
+	o.Commands = []Choice{wait("all groups have had their turn")}
 }
 
 // over is done without the hosts being updated.
@@ -76,7 +77,7 @@ func (v *sight) over(o *Outlook) {
 		if t.upToDate < t.present {
 			o.Sentence += " The others are told to update."
 		}
-		o.Commands = []string{Reset.Command()}
+		o.Commands = []Choice{wait("all groups have had their turn"), v.restart()}
 		return
 	}
 	for _, start := range Preview(v.Config, v.Version, v.Rollout, v.Now) {
@@ -85,7 +86,10 @@ func (v *sight) over(o *Outlook) {
 			o.Sentence += fmt.Sprintf(" The next window of %s begins at %s.", excerpt(behind.Name), Clock(start.At))
 		}
 	}
-	v.offer(o, behind, string(StartUpdate))
+	if !o.At.IsZero() {
+		o.Commands = []Choice{wait("the next window begins by itself")}
+	}
+	v.add(o, behind, StartUpdate)
 }
 
 // wentBack says how many hosts of groups that were rolled back have reached the version

@@ -1,6 +1,10 @@
 package rollout
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Overview is a rollout as "teleport-find status" shows it.
 type Overview struct {
@@ -50,12 +54,37 @@ type GroupOverview struct {
 	// Versions counts the present hosts by their version; "" stands for no agent.
 	Versions map[Semver]int `json:"versions,omitempty"`
 	Problems []Problem      `json:"problems,omitempty"`
+	// Orders are what a person can order now, the safe order first.
+	Orders []Choice `json:"orders,omitempty"`
+}
+
+// Next says what the group waits for.
+func (g *GroupOverview) Next() string {
+	switch {
+	case g.Halted != nil:
+		return fmt.Sprintf("halted while %s since %s (%s)", g.State, Clock(g.Halted.Since), g.Halted.Reason)
+	case len(g.Conditions) > 0:
+		return fmt.Sprintf("%s since %s", strings.ToLower(string(g.Conditions[0].Type)), Clock(g.Conditions[0].Since))
+	case g.Waits != "":
+		return "waits: " + g.Waits
+	case !g.Starts.IsZero():
+		return "starts " + Clock(g.Starts)
+	case g.State == Canarying && g.Canaries == 1:
+		return fmt.Sprintf("%d of 1 canary is done", g.CanariesDone)
+	case g.State == Canarying:
+		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
+	case g.Plan != nil && g.State == Active:
+		turns := g.Plan.LastActiveHostIndex + 1
+		return fmt.Sprintf("%d of %s of the plan %s had a turn", turns, hosts(g.Plan.HostCount), map[bool]string{true: "has", false: "have"}[turns == 1])
+	}
+	return fmt.Sprintf("%s since %s", g.State, Clock(g.Since))
 }
 
 // Survey returns the overview of a scene. It is a pure function.
 func Survey(s Scene) Overview {
-	r, n := s.counted(), s.Counts
-	o := Overview{Outlook: Look(s), Mode: Disabled, Omitted: s.Counts.Omitted, Unmatched: s.Counts.Unmatched}
+	v := newSight(s)
+	r, n := v.Rollout, s.Counts
+	o := Overview{Outlook: v.look(), Mode: Disabled, Omitted: s.Counts.Omitted, Unmatched: s.Counts.Unmatched}
 	if s.Version == nil {
 		if s.Config != nil && s.Config.Spec.Agents.Mode != "" {
 			o.Mode = s.Config.Spec.Agents.Mode
@@ -63,7 +92,7 @@ func Survey(s Scene) Overview {
 		return o
 	}
 	if r == nil || !r.Of(s.Version) {
-		r, n = NewRollout(s.Config, s.Version, s.Now), Counts{}
+		r, n, v = NewRollout(s.Config, s.Version, s.Now), Counts{}, nil
 	} else {
 		o.Warnings = Foresee(s)
 	}
@@ -88,6 +117,9 @@ func Survey(s Scene) Overview {
 		if i < len(n.Groups) {
 			line.Versions, line.Problems = n.Groups[i].Versions, n.Groups[i].Problems
 			line.Updating = n.Groups[i].Tally.With(HostUpdating)
+		}
+		if v != nil {
+			line.Orders = v.ofGroup(g)
 		}
 		o.Groups = append(o.Groups, line)
 	}

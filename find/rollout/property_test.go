@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -321,18 +320,17 @@ func (h *history) commands() string {
 		return ""
 	}
 	s := Scene{Config: h.config, Version: h.version, Rollout: h.rollout, Counts: h.counts(), CompleteAt: h.now.Add(time.Minute), Now: h.now}
-	for _, command := range Look(s).Commands {
-		order, ok := strings.CutPrefix(command, "rollout ")
-		if !ok {
-			continue // mode, set-version, apply
+	o := Survey(s)
+	choices := o.Commands
+	for _, g := range o.Groups {
+		choices = append(choices, g.Orders...)
+	}
+	for _, c := range choices {
+		if c.Verb == "" {
+			continue
 		}
-		words := strings.Fields(order)
-		o := Order{Verb: Verb(words[0]), Groups: words[len(words)-1:], Force: slices.Contains(words, "--force")}
-		if at := slices.Index(words, "--to"); at > 0 {
-			o.To = words[at+1]
-		}
-		if _, err := o.Apply(h.config, h.version, h.rollout, s.Counts, h.now); err != nil {
-			return fmt.Sprintf("people are told %q, and it is refused: %v", command, err)
+		if _, err := c.order().Apply(h.config, h.version, h.rollout, s.Counts, h.now); err != nil {
+			return fmt.Sprintf("people are told %q, and it is refused: %v", c.Command, err)
 		}
 		h.covered["a command was advised"] = true
 		if !h.complete {

@@ -146,26 +146,24 @@ func (p *play) stuck() string {
 		}
 	}
 	look := Look(p.scene())
-	if helped && !slices.ContainsFunc(look.Commands, func(c string) bool { return strings.HasSuffix(c, " a") || strings.HasSuffix(c, " b") }) {
-		return fmt.Sprintf("%s: %s, and no command is named for the group: %q", look.Word, look.Sentence, look.Commands)
+	if helped && !slices.ContainsFunc(look.Commands, func(c Choice) bool { return c.Group != "" }) {
+		return fmt.Sprintf("%s: %s, and no command is named for the group: %s", look.Word, look.Sentence, said(look.Commands))
 	}
 	return p.refusedCommand(look.Commands)
 }
 
 // refusedCommand is one that is named, and refused or without effect.
-func (p *play) refusedCommand(commands []string) string {
-	for _, command := range commands {
-		verb, rest, _ := strings.Cut(command, " ")
-		group, force := strings.CutPrefix(rest, "--force ")
-		if !slices.ContainsFunc(orders, func(o order) bool { return string(o.verb) == verb }) {
-			continue // suspend, reset, set-version: no orders for groups
+func (p *play) refusedCommand(choices []Choice) string {
+	for _, c := range choices {
+		if c.Verb == "" {
+			continue
 		}
-		result, err := Order{Verb: Verb(verb), Groups: []string{group}, Force: force}.Apply(p.config, p.version, p.rollout, p.counts(), p.now)
+		result, err := c.order().Apply(p.config, p.version, p.rollout, p.counts(), p.now)
 		if err != nil {
-			return fmt.Sprintf("status names %q, and the server refuses it: %v", command, err)
+			return fmt.Sprintf("status names %q, and the server refuses it: %v", c.Command, err)
 		}
 		if len(result.Steps) == 0 || result.Rollout == p.rollout {
-			return fmt.Sprintf("status names %q, which does nothing", command)
+			return fmt.Sprintf("status names %q, which does nothing", c.Command)
 		}
 	}
 	return ""

@@ -33,7 +33,7 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 		want                     string
 		states                   string
 	}{
-		{"how it is", "GET", "/v1/overview", "", 200, `{"state":"waiting","sentence":"Group dev starts at Tue 2025-06-03 04:00 UTC.","commands":["rollout start dev"],"at":"2025-06-03T04:00:00Z","start_version":"17.2.0","target_version":"17.2.1"`, "unstarted unstarted"},
+		{"how it is", "GET", "/v1/overview", "", 200, `{"state":"waiting","sentence":"Group dev starts at Tue 2025-06-03 04:00 UTC.","since":"2025-06-02T11:02:00Z","commands":[{"does":"it starts by itself"},{"command":"rollout start dev","does":"tells 1 host to update to 17.2.1 first","verb":"start","group":"dev"}],"at":"2025-06-03T04:00:00Z","start_version":"17.2.0","target_version":"17.2.1"`, "unstarted unstarted"},
 		{"nobody's group", "POST", orders, `{"verb":"start","groups":["typo"]}`, 422, "the rollout has no group typo (there are dev, prod)", "unstarted unstarted"},
 		{"no such verb", "POST", orders, `{"verb":"halt","groups":["dev"]}`, 422, "there is no order", "unstarted unstarted"},
 		{"no order", "POST", orders, `start dev`, 400, "could not be read", "unstarted unstarted"},

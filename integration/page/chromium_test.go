@@ -207,10 +207,10 @@ func (b *tab) signIn(w *pagetest.World, role adminapi.Role) {
 	b.until("signed in", `document.querySelector("header .who")`)
 }
 
-// light chooses the browser's colours, and its width.
+// light chooses the browser's colours, and its window: a phone's, or a small desktop's.
 func (b *tab) light(scheme string, width int64) {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 900)); err != nil {
+	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, map[bool]int64{true: 844, false: 720}[width < 400])); err != nil {
 		b.t.Fatal(err)
 	}
 	b.call("choose colours", func(ctx context.Context, to *chromedp.Target) error {

@@ -8,7 +8,7 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// actView shows the changes of a button, and asks for a reason.
+// actView shows the changes of an order, and asks for a reason.
 type actView struct {
 	action
 	Changes []string
@@ -18,9 +18,9 @@ type actView struct {
 	Problem string
 }
 
-// ask shows the changes of a button.
+// ask shows the changes of an order.
 func (p *page) ask(w http.ResponseWriter, v *visit) {
-	p.showAct(w, v, http.StatusOK, intended(v.URL.Query().Get), "", "")
+	p.showAct(w, v, http.StatusOK, actionOf(v.URL.Query().Get), "", "")
 }
 
 func (p *page) showAct(w http.ResponseWriter, v *visit, status int, a action, reason, problem string) {
@@ -38,13 +38,12 @@ func (p *page) showAct(w http.ResponseWriter, v *visit, status int, a action, re
 	}})
 }
 
-// foresee returns the changes of a button, by the dry run of the admin API.
+// foresee returns the changes of an order, by the dry run of the admin API.
 func (p *page) foresee(v *visit, a action) (changes plan, err error) {
-	d, known := deedOf(a)
 	switch {
-	case !known:
-		return changes, &refusal{http.StatusBadRequest, "There is no such button."}
-	case d.verb == suspend:
+	case a.Label == "":
+		return changes, &refusal{http.StatusBadRequest, "There is no such order."}
+	case a.Verb == suspend:
 		return p.foreseeSuspend(v)
 	}
 	var now adminapi.Overview
@@ -55,12 +54,12 @@ func (p *page) foresee(v *visit, a action) (changes plan, err error) {
 	if err := p.api.ask(v, http.MethodPost, "/v1/orders?dry_run=true", a.order(""), &result); err != nil {
 		return changes, err
 	}
-	return planOf(now.Overview, result), nil
+	return planOf(now.Overview, a, result), nil
 }
 
-// act does what a button says, if its changes are still the ones that were shown.
+// act gives an order, if its changes are still the ones that were shown.
 func (p *page) act(w http.ResponseWriter, v *visit) {
-	a := intended(v.PostFormValue)
+	a := actionOf(v.PostFormValue)
 	reason := strings.TrimSpace(v.PostFormValue("reason"))
 	changes, err := p.foresee(v, a)
 	switch {
@@ -74,7 +73,7 @@ func (p *page) act(w http.ResponseWriter, v *visit) {
 		p.showAct(w, v, http.StatusUnprocessableEntity, a, "", fmt.Sprintf("The reason is longer than %d characters.", maxReason))
 		return
 	case v.PostFormValue("seen") != changes.key:
-		p.showAct(w, v, http.StatusConflict, a, reason, "The rollout has changed since you looked. This is what the button would "+
+		p.showAct(w, v, http.StatusConflict, a, reason, "The rollout has changed since you looked. This is what the order would "+
 			"change now: confirm it again.")
 		return
 	}
@@ -82,7 +81,7 @@ func (p *page) act(w http.ResponseWriter, v *visit) {
 		p.refuse(w, v, a, err)
 		return
 	}
-	p.opts.Log.Info("somebody used a button of the page", "verb", a.Verb, "group", a.Group, "token", v.Token)
+	p.opts.Log.Info("somebody gave an order on the page", "verb", a.Verb, "group", a.Group, "token", v.Token)
 	v.session.setNotice(strings.TrimSpace("Done: " + a.Label + " " + a.Group))
 	http.Redirect(w, v.Request, Path, http.StatusSeeOther)
 }
@@ -90,7 +89,7 @@ func (p *page) act(w http.ResponseWriter, v *visit) {
 // maxReason bounds the reason in the audit list.
 const maxReason = 500
 
-// refuse says why a button did nothing, and logs it: without the right, a visitor sees no such button and must have made the form.
+// refuse says why an order was refused, and logs it: without the right, a visitor sees no such order and must have made the form.
 func (p *page) refuse(w http.ResponseWriter, v *visit, a action, err error) {
 	p.opts.Log.Warn("the page refused what a form asked for", "verb", a.Verb, "group", a.Group, "token", v.Token, "role", v.Role, "error", err)
 	p.fail(w, v, err)

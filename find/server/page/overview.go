@@ -5,26 +5,31 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
+	"teleport-update/internal/console"
 )
 
-// overviewView is the state of the rollout.
+// overviewView is the state of the rollout. Its first screen answers three questions: is anything wrong, since when, and what
+// now.
 type overviewView struct {
 	adminapi.Overview
-	Rows     []groupRow
-	Versions versionTable
-	Failing  []adminapi.Host
+	Wrong    string // empty if nothing is wrong
+	Now      []choice
+	Counters []counter
+	// Show and Group are the filter of the rows.
+	Show, Group string
+	Rows        []groupRow
+	Failing     []adminapi.Host
 	// More says that more hosts failed.
 	More bool
 	// Uncounted are the hosts in no count, by reason. Unmatched are the hosts that name a group which no
 	// schedule has.
 	Uncounted, Unmatched []tally
-	// Actions are for the whole rollout.
-	Actions []action
 }
 
 // tally is a number of hosts with a name.
@@ -33,36 +38,113 @@ type tally struct {
 	Hosts int
 }
 
-// groupRow is a group with its bar and its buttons.
+// kinds are the kinds of groups in the order of the rows. A group is of the first kind that it fits.
+var kinds = []struct {
+	name  string
+	wrong [2]string // what is wrong with one such group, and with several
+	fits  func(rollout.GroupOverview) bool
+}{
+	{"halted", [2]string{"is halted", "are halted"}, func(g rollout.GroupOverview) bool { return g.Halted != nil }},
+	{"stalled", [2]string{"is stalled", "are stalled"}, func(g rollout.GroupOverview) bool { return len(g.Conditions) > 0 }},
+	{"failing", [2]string{"has failing hosts", "have failing hosts"}, func(g rollout.GroupOverview) bool {
+		return g.Failed+g.TimedOut+g.Unhealthy > 0
+	}},
+	{"rolled back", [2]string{"was rolled back", "were rolled back"}, func(g rollout.GroupOverview) bool { return g.State == rollout.RolledBack }},
+	{"updating", [2]string{}, func(g rollout.GroupOverview) bool { return g.State == rollout.Canarying || g.State == rollout.Active }},
+	{"waiting", [2]string{}, func(g rollout.GroupOverview) bool { return g.State == rollout.Unstarted }},
+	{"done", [2]string{}, func(rollout.GroupOverview) bool { return true }},
+}
+
+func kindOf(g rollout.GroupOverview) int {
+	for i := range kinds {
+		if kinds[i].fits(g) {
+			return i
+		}
+	}
+	panic("the last kind fits every group")
+}
+
+// counter is the number of groups of a kind. It leads to their rows.
+type counter struct {
+	Name  string
+	Count int
+	Rows  string // the address
+	Shown bool
+	Wrong bool
+}
+
+// groupRow is a group with its bar and its orders.
 type groupRow struct {
 	rollout.GroupOverview
-	Shown   string // its state, in a word
-	Next    string
-	Bar     []segment
-	Actions []action
+	kind  int
+	Shown string // its state, in a word
+	// Next says what the group waits for, Why what is wrong with it, and Runs the other versions of its hosts.
+	Next, Why, Runs string
+	Bar             []segment
+	Orders          []choice
 }
 
 // failingShown is how many failed hosts the first view names: a whole fleet may have failed.
 const failingShown = 10
 
 func (p *page) overview(w http.ResponseWriter, v *visit) {
-	var view overviewView
+	view := overviewView{Show: v.URL.Query().Get("show"), Group: console.Line(v.URL.Query().Get("group"))}
 	if err := p.api.ask(v, http.MethodGet, "/v1/overview?counts=last", nil, &view.Overview); err != nil {
 		p.fail(w, v, err)
 		return
 	}
-	for _, g := range view.Groups {
-		view.Rows = append(view.Rows, groupRow{
-			GroupOverview: g, Shown: shownState(g), Next: nextWords(g), Bar: barOf(g), Actions: actionsFor(v, g),
-		})
+	view.Now = choicesFor(v, view.Commands)
+	if view.Mode == rollout.Enabled && !slices.Contains(view.Commands, rollout.Suspension) {
+		view.Now = append(view.Now, choicesFor(v, []rollout.Choice{rollout.Suspension})...)
 	}
-	view.Versions = versionsOf(view.Groups)
+	view.addGroups(v)
 	view.Uncounted, view.Unmatched = tallies(view.Omitted), tallies(view.Overview.Unmatched)
-	view.Actions = actionsForAll(v, view.Mode)
 	if failing, err := p.failing(v); err == nil { // a server without reports has no such hosts
 		view.Failing, view.More = failing.Hosts, failing.Next != ""
 	}
 	p.show(w, v, http.StatusOK, "overview", frame{Title: "Rollout", Here: "overview", Refresh: true, View: view})
+}
+
+// addGroups adds the counters and the rows, the groups with trouble first.
+func (view *overviewView) addGroups(v *visit) {
+	count := make([]int, len(kinds))
+	for _, g := range view.Groups {
+		kind := kindOf(g)
+		count[kind]++
+		if view.Show != "" && view.Show != kinds[kind].name || !strings.Contains(g.Name, view.Group) {
+			continue
+		}
+		row := groupRow{GroupOverview: g, kind: kind, Shown: string(g.State), Runs: otherVersions(view.Target, g), Bar: barOf(g)}
+		switch {
+		case g.Halted != nil:
+			row.Shown, row.Why = "halted", g.Halted.Message
+		case len(g.Conditions) > 0:
+			row.Shown, row.Why = "stalled", g.Conditions[0].Message
+		}
+		row.Next = strings.TrimPrefix(g.Next(), row.Shown+" ")
+		if v.may(adminapi.Command) {
+			row.Orders = choicesFor(v, g.Orders)
+		}
+		view.Rows = append(view.Rows, row)
+	}
+	slices.SortStableFunc(view.Rows, func(a, b groupRow) int { return cmp.Compare(a.kind, b.kind) })
+	var wrong []string
+	if len(view.Server.Blocked) > 0 {
+		wrong = append(wrong, "the server is blocked")
+	}
+	view.Counters = []counter{{Name: "groups", Count: len(view.Groups), Rows: Path, Shown: view.Show == ""}}
+	for i, kind := range kinds {
+		if count[i] == 0 {
+			continue
+		}
+		view.Counters = append(view.Counters, counter{
+			kind.name, count[i], Path + "?" + url.Values{"show": {kind.name}}.Encode(), view.Show == kind.name, kind.wrong[0] != "",
+		})
+		if kind.wrong[0] != "" {
+			wrong = append(wrong, fmt.Sprintf("%d of %s %s", count[i], plural(len(view.Groups), "group"), kind.wrong[min(count[i]-1, 1)]))
+		}
+	}
+	view.Wrong = strings.Join(wrong, ", ")
 }
 
 func (p *page) failing(v *visit) (hosts adminapi.Hosts, err error) {
@@ -76,34 +158,23 @@ func tallies(counts map[string]int) (list []tally) {
 	return list
 }
 
-func shownState(g rollout.GroupOverview) string {
-	if g.Halted != nil {
-		return "halted"
-	}
-	return string(g.State)
-}
+// maxVersions is how many versions a row has: hosts can make up others.
+const maxVersions = 3
 
-// nextWords says what a group waits for.
-func nextWords(g rollout.GroupOverview) string {
-	switch {
-	case g.Halted != nil:
-		return fmt.Sprintf("halted while %s since %s: %s", g.State, rollout.Clock(g.Halted.Since), g.Halted.Message)
-	case len(g.Conditions) > 0:
-		c := g.Conditions[0]
-		return fmt.Sprintf("%s since %s: %s", strings.ToLower(string(c.Type)), rollout.Clock(c.Since), c.Message)
-	case g.Waits != "":
-		return "waits: " + g.Waits
-	case !g.Starts.IsZero():
-		return fmt.Sprintf("starts %s at the earliest", rollout.Clock(g.Starts))
-	case g.State == rollout.Canarying:
-		if g.Canaries == 1 {
-			return fmt.Sprintf("%d of 1 canary is done", g.CanariesDone)
-		}
-		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
-	case g.Plan != nil && g.State == rollout.Active:
-		return fmt.Sprintf("%s of %s hosts of the plan have had a turn", thousands(g.Plan.LastActiveHostIndex+1), thousands(g.Plan.HostCount))
+// otherVersions names the versions on a group's hosts that are not on the target, the most frequent first.
+func otherVersions(target rollout.Semver, g rollout.GroupOverview) string {
+	versions := slices.DeleteFunc(slices.Collect(maps.Keys(g.Versions)), func(one rollout.Semver) bool { return one == target })
+	slices.SortFunc(versions, func(a, b rollout.Semver) int {
+		return cmp.Or(cmp.Compare(g.Versions[b], g.Versions[a]), cmp.Compare(a, b))
+	})
+	var names []string
+	for _, one := range versions[:min(maxVersions, len(versions))] {
+		names = append(names, fmt.Sprintf("%s on %s", thousands(g.Versions[one]), cmp.Or(string(one), "no agent")))
 	}
-	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
+	if len(versions) > maxVersions {
+		names = append(names, "others")
+	}
+	return strings.Join(names, ", ")
 }
 
 // segment is a part of a bar, in hundredths of its width.
@@ -130,50 +201,4 @@ func barOf(g rollout.GroupOverview) (bar []segment) {
 		at += wide
 	}
 	return bar
-}
-
-// versionTable counts the hosts of each group by version.
-type versionTable struct {
-	Versions []string
-	Others   bool
-	Rows     []versionRow
-}
-
-type versionRow struct {
-	Group string
-	Hosts []int
-	Other int
-}
-
-// maxVersions is how many columns the table has: hosts can make up others.
-const maxVersions = 6
-
-func versionsOf(groups []rollout.GroupOverview) (t versionTable) {
-	total := make(map[rollout.Semver]int)
-	for _, g := range groups {
-		for v, n := range g.Versions {
-			total[v] += n
-		}
-	}
-	all := slices.SortedFunc(maps.Keys(total), func(a, b rollout.Semver) int {
-		return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b))
-	})
-	shown := all[:min(maxVersions, len(all))]
-	t.Others = len(all) > len(shown)
-	for _, v := range shown {
-		t.Versions = append(t.Versions, cmp.Or(string(v), "no agent"))
-	}
-	for _, g := range groups {
-		row := versionRow{Group: g.Name}
-		for v, n := range g.Versions {
-			if !slices.Contains(shown, v) {
-				row.Other += n
-			}
-		}
-		for _, v := range shown {
-			row.Hosts = append(row.Hosts, g.Versions[v])
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
 }

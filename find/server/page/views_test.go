@@ -27,9 +27,9 @@ func TestTheViewsShowTheRollout(t *testing.T) {
 	b := w.as(adminapi.Viewer)
 	for path, wanted := range map[string][]string{
 		Path: {
-			`data-state="updating"`, "17.2.0 → <strong>17.2.1</strong>", `href="/ui/hosts?group=dev"`, "1 of 4 hosts on 17.2.1", "1 failed",
-			`<rect class="done" x="0" y="0" width="25"`, `<rect class="failed"`, "the agent did not become healthy: exit status 7", "at the earliest",
-			`<th scope="row">dev</th><td>3</td><td>1</td>`, `<th scope="row">prod</th><td>2</td><td>0</td>`, "viewer (viewer)",
+			`data-state="updating"`, "17.2.0 → <strong>17.2.1</strong>", `href="/ui/hosts?group=dev"`, "<p>1 of 4 hosts", "1 failed",
+			`<rect class="done" x="0" y="0" width="25"`, `<rect class="failed"`, "the agent did not become healthy: exit status 7",
+			"starts Mon 2025-06-02 14:00 UTC", "<code>teleport-find rollout back dev</code>: tells 1 host to go back to 17.2.0", "viewer (viewer)",
 		},
 		Path + "hosts":                          {"web-0", "web-5", "on target", `<option value="failed">failed</option>`},
 		Path + "hosts?state=failed":             {"web-1", "17.2.1: the agent did not become healthy"},
@@ -53,6 +53,34 @@ func TestTheViewsShowTheRollout(t *testing.T) {
 	}
 	if _, page := b.get(Path + "hosts?group=prod"); strings.Contains(page, "web-0") {
 		t.Error("the hosts of prod have one of dev")
+	}
+}
+
+// A row a group, the groups with trouble first, and the first answers are above them.
+func TestFiftyGroups(t *testing.T) {
+	w := served(t, pagetest.FiftyGroups(t))
+	_, text := w.as(adminapi.Operator).get(Path)
+	has(t, Path, text, "Yes: 1 of 50 groups is halted.", "50 groups</a>", "1 halted</a>", "20 updating</a>", "20 waiting</a>", "9 done</a>",
+		`<a href="/ui/act?group=edge-06&amp;verb=back">Roll back edge-06</a>: ends it, and 3 hosts stay on 17.2.0`, "<strong>Nothing</strong>: its hosts stay as they are")
+	rows := strings.Split(text, `<th scope="row">`)[1:]
+	var order []string
+	for _, row := range rows {
+		name, rest, _ := strings.Cut(strings.TrimPrefix(row, `<a href="/ui/hosts?group=`), `"`)
+		order = append(order, name)
+		if menus := strings.Count(rest, "<summary>"); menus != 1 || strings.Contains(rest, "<button") {
+			t.Errorf("%s has %d menus", name, menus)
+		}
+	}
+	if len(order) != 50 || order[0] != "edge-06" || order[1] != "edge-10" || order[21] != "edge-30" || order[41] != "edge-00" {
+		t.Errorf("the rows are %q", order)
+	}
+	if buttons := strings.Count(text, "<button"); buttons != 2 {
+		t.Errorf("there are %d buttons; want one to sign out, and one to filter", buttons)
+	}
+	for path, want := range map[string]int{Path + "?show=halted": 1, Path + "?show=done": 9, Path + "?group=edge-1": 10, Path + "?show=waiting&group=edge-4": 10, Path + "?show=none": 0} {
+		if _, text := w.as(adminapi.Viewer).get(path); strings.Count(text, `<th scope="row">`) != want || want == 0 && !strings.Contains(text, "No group is like that.") {
+			t.Errorf("%s has %d rows; want %d", path, strings.Count(text, `<th scope="row">`), want)
+		}
 	}
 }
 

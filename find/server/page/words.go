@@ -30,11 +30,14 @@ func clock(t time.Time) string {
 func plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // hostsWord returns a number of hosts in words.
-func hostsWord(n int) string {
+func hostsWord(n int) string { return plural(n, "host") }
+
+// plural returns a number of things in words.
+func plural(n int, thing string) string {
 	if n == 1 {
-		return "1 host"
+		return "1 " + thing
 	}
-	return thousands(n) + " hosts"
+	return thousands(n) + " " + thing + "s"
 }
 
 // thousands writes a number with a comma for each three digits.

@@ -288,6 +288,54 @@ func Halted(t *testing.T) *World {
 	return w
 }
 
+// FiftyGroups returns a world of fifty groups with three hosts each, in which the canary of the seventh group failed. The first
+// ten are done but for the seventh, twenty update, and twenty wait for their hour.
+func FiftyGroups(t *testing.T) *World {
+	t.Helper()
+	w := New(t)
+	name := func(g int) string { return fmt.Sprintf("edge-%02d", g) }
+	host := func(i int) string { return fmt.Sprintf("%s-host-%d", name(i/3), i%3) }
+	var groups []string
+	for g := range 50 {
+		group := fmt.Sprintf(`{"name":%q,"days":["*"],"start_hour":%d`, name(g), map[bool]int{true: 12, false: 14}[g < 30])
+		switch g {
+		case 6:
+			group += `,"canary_count":1`
+		case 49: // so that the others do not wait for one another
+			group += fmt.Sprintf(`,"requires":[%q]`, name(48))
+		}
+		groups = append(groups, group+"}")
+	}
+	say := func() {
+		for i := range 150 {
+			w.Said(i, name(i/3), host(i), "17.2.0", nil)
+		}
+	}
+	for i := range 150 {
+		w.Joined(i, name(i/3), host(i))
+	}
+	for range 6 {
+		say()
+		w.reads(10 * time.Minute)
+	}
+	say()
+	w.Apply(fmt.Sprintf(ConfigText, strings.Join(groups, ",")), Version)
+	w.Tick()
+	w.Tick()
+	w.Pass(time.Minute)
+	canary := w.Stored.Resources().Rollout.Status.Groups[6].Canaries[0].HostID
+	for i := range 90 {
+		switch {
+		case HostID(i) == canary:
+			w.Said(i, name(i/3), host(i), "17.2.0", FailedWith("17.2.1", "the agent did not become healthy: exit status 7"))
+		case i/3 != 6 && (i < 30 || i%3 == 0):
+			w.Said(i, name(i/3), host(i), "17.2.1", nil)
+		}
+	}
+	w.Tick()
+	return w
+}
+
 // GroupOf returns the group of a host by its number.
 func GroupOf(i int) string { return []string{"dev", "prod"}[min(i/4, 1)] }
 
