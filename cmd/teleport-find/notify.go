@@ -54,7 +54,7 @@ func notifyCommand() *cli.Command {
 		Name:  "notify",
 		Usage: "try and remove the webhooks that are told when a rollout halts",
 		Description: `A webhook is a resource autoupdate_notify, which "teleport-find apply" writes: a URL, a file with the secret of its
-signature, and the kinds of events that it is for (halted, stalled, blocked, done, retried). The server that makes a
+signature, and the kinds of events that it is for (halted, stalled, failed, blocked, done, retried). The server that makes a
 change posts its event, three times at most within ten minutes. "teleport-find status" names the webhooks that miss events.`,
 		UsageText:    group + "test NAME | remove NAME",
 		OnUsageError: onUsageError, HideHelpCommand: true,

@@ -175,6 +175,7 @@ func (e *engine) refresh() {
 			counts.inFlight, counts.silent = g.InFlightCount, g.SilentCount
 		}
 		e.recounted = e.recounted || g.counts() != counts
+		e.changed = e.changed || counts.failed > 0 && g.FailedCount == 0 // an event
 		g.setCounts(counts)
 		s.setPreviousVersion()
 		if g.InitialCount == unknownCount {

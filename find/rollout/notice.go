@@ -15,15 +15,16 @@ type NoticeKind string
 const (
 	NoticeHalted  NoticeKind = "halted"  // a group takes no step by itself any more
 	NoticeStalled NoticeKind = "stalled" // a condition of a group, or of the rollout, has begun
+	NoticeFailed  NoticeKind = "failed"  // the first hosts of a group failed, and it goes on
 	NoticeBlocked NoticeKind = "blocked" // a server cannot move the rollout
 	NoticeDone    NoticeKind = "done"    // the version has come to a group
 	NoticeRetried NoticeKind = "retried" // somebody had a group try again
 )
 
 // NoticeKinds are all of them.
-var NoticeKinds = []NoticeKind{NoticeHalted, NoticeStalled, NoticeBlocked, NoticeDone, NoticeRetried}
+var NoticeKinds = []NoticeKind{NoticeHalted, NoticeStalled, NoticeFailed, NoticeBlocked, NoticeDone, NoticeRetried}
 
-// UnmarshalText takes the five words.
+// UnmarshalText takes their words.
 func (k *NoticeKind) UnmarshalText(text []byte) error { return word(k, text, NoticeKinds...) }
 
 func noticeWords() string {
@@ -95,7 +96,7 @@ func Notices(before, after *Rollout) (events []Notice) {
 	for i := range after.Status.Groups {
 		g := &after.Status.Groups[i]
 		was := cmp.Or(old[g.Name], &GroupStatus{})
-		for kind, what := range g.events(was) {
+		for kind, what := range g.events(was, after.Status.CountsTime) {
 			happened[kind] = append(happened[kind], what...)
 		}
 	}
@@ -115,14 +116,17 @@ func Notices(before, after *Rollout) (events []Notice) {
 	return events
 }
 
-// events returns the events of one group.
-func (g *GroupStatus) events(was *GroupStatus) map[NoticeKind][]NoticeGroup {
+// events returns the events of one group, whose hosts were counted at a moment.
+func (g *GroupStatus) events(was *GroupStatus, counted time.Time) map[NoticeKind][]NoticeGroup {
 	happened := make(map[NoticeKind][]NoticeGroup)
 	add := func(kind NoticeKind, since time.Time, reason, message string) {
 		happened[kind] = append(happened[kind], NoticeGroup{g.Name, g.State, since, reason, message})
 	}
 	if h := g.Halted; h != nil && (was.Halted == nil || !was.Halted.Since.Equal(h.Since) || was.Halted.Reason != h.Reason) {
 		add(NoticeHalted, h.Since, string(h.Reason), h.Message)
+	}
+	if g.Halted == nil && g.FailedCount > 0 && was.FailedCount == 0 {
+		add(NoticeFailed, counted, string(HostsFailed), failures([]*GroupStatus{g}))
 	}
 	if g.State == Done && was.State != Done {
 		add(NoticeDone, g.DoneTime, string(g.LastUpdateReason), "")

@@ -50,6 +50,9 @@ func TestNoticesOfAChange(t *testing.T) {
 		"a halt and an end in one change": {state(nil), state(func(r *Rollout) { done(r); r.Status.Groups[1].Halted = &Halted{noon, CanaryFailed, ""} }), "halted prod canary_failed, done dev "},
 		"a halt that was held meanwhile":  {state(nil), state(func(r *Rollout) { halted(r); r.Status.Groups[0].UpToDateCount = 3 }), "halted dev hosts_failed"},
 		"counts and nothing else":         {state(nil), state(func(r *Rollout) { r.Status.Groups[0].UpToDateCount = 3 }), ""},
+		"the first hosts that fail": {state(nil), state(func(r *Rollout) { r.Status.Groups[0].FailedCount, r.Status.Groups[0].PresentCount = 2, 13 }),
+			"failed dev hosts_failed"},
+		"more hosts that fail": {state(func(r *Rollout) { r.Status.Groups[0].FailedCount = 1 }), state(func(r *Rollout) { r.Status.Groups[0].FailedCount = 2 }), ""},
 		"a retry of a group before its turn": {state(func(r *Rollout) { r.Status.Groups[1].Halted = &Halted{noon, RolloutRollback, ""} }), state(func(r *Rollout) {
 			r.Status.Groups[1].LastUpdateReason, r.Status.Groups[1].LastUpdateTime = ManualRetry, noon.Add(time.Hour)
 		}), "retried prod manual_retry"},
@@ -108,7 +111,7 @@ func TestWebhooksThatAreRefused(t *testing.T) {
 		"  secret_file: /etc/s\n|":                                        "spec.secret_file: it is missing",
 		"[halted, done]|[]":                                               "spec.kinds: name at least one",
 		"[halted, done]|[halted, halted]":                                 "spec.kinds[1]: halted is there already",
-		"[halted, done]|[felled]":                                         "is not one of halted, stalled, blocked, done, retried",
+		"[halted, done]|[felled]":                                         "is not one of halted, stalled, failed, blocked, done, retried",
 		"secret_file: /etc/s|secret_file: /etc/s\n  secret: whsec_MARKED": "spec.secret",
 	} {
 		from, to, _ := strings.Cut(change, "|")

@@ -313,6 +313,9 @@ func (v *sight) updating(o *Outlook) {
 	case len(list) > 2:
 		o.Sentence += fmt.Sprintf(" %d more groups update too.", len(list)-1)
 	}
+	if words := failures(list); words != "" {
+		o.Sentence = words + ". " + o.Sentence
+	}
 	o.Commands = []Choice{wait("it goes on by itself"), Suspension}
 	v.add(o, g, Rollback)
 }
@@ -354,6 +357,21 @@ func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 	default:
 		return fmt.Sprintf("%s of %s %s on %s; the group is done when %d %s.", on, name, are, v.target, least, areOf(least)), time.Time{}
 	}
+}
+
+// failures says how many hosts of groups failed; empty if none did.
+func failures(groups []*GroupStatus) string {
+	failed, present := 0, 0
+	var names []string
+	for _, g := range groups {
+		if g.FailedCount > 0 {
+			failed, present, names = failed+g.FailedCount, present+g.PresentCount, append(names, excerpt(g.Name))
+		}
+	}
+	if failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s failed", ofHosts(failed, present), some(names))
 }
 
 // percentOf is the least number of hosts that are so many percent of a number.

@@ -53,6 +53,15 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.tick()
 		}, "updating", "0 of 15 hosts of dev are on 17.2.1; the group is done when 14 are.", "nothing: it goes on by itself; mode suspended (tells no further host to update, and no group goes on); rollout back dev (ends it, and 15 hosts stay on 17.2.0)", ""},
 		{"no hosts", regular(dev, prod), func(w *world) { w.begin("Mon 10:30"); w.tick() }, "updating", "Group dev started without hosts; it is done at Mon 2025-06-02 11:00 UTC.", "nothing: it goes on by itself; mode suspended (tells no further host to update, and no group goes on); rollout back dev (tells its hosts, none of which reports, to go back to 17.2.0)", "Mon 11:00"},
+		{"hosts that fail", regular(dev), func(w *world) {
+			names := w.add("dev", 100, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			for _, name := range names[:2] {
+				w.poll(name)
+				w.fail(name)
+			}
+		}, "updating", "2 of 100 hosts of dev failed. 0 of 100 hosts of dev are on 17.2.1; the group is done when 90 are.", "nothing: it goes on by itself; mode suspended (tells no further host to update, and no group goes on); rollout back dev (ends it, and 100 hosts stay on 17.2.0)", ""},
 		{"a plan", regular(`{name: dev, ` + everyDay + `, max_in_flight: 2}`), func(w *world) {
 			w.add("dev", 10, "17.2.0")
 			w.begin("Mon 10:30")
