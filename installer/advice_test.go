@@ -86,10 +86,6 @@ func TestAStartIsAdvisedOnlyIfItHelps(t *testing.T) {
 			applies: func(advice string) bool { return advice == "masked" }},
 		"there is no configuration, which nobody sees behind a mask": {unconfigured: true,
 			applies: func(advice string) bool { return advice == "masked" }},
-		"its user is unknown": {agent: func(u *systemd.Unit) { u.User = "nobody-knows-it" },
-			applies: func(advice string) bool {
-				return advice != "masked" && !strings.Contains(advice, "configured") && !strings.Contains(advice, "settings")
-			}},
 		"a transaction lost its journal": {breaks: func(i *Installer) {
 			loseJournal(t, i, filepath.Join(i.Machine.Host.Paths.DataDir, "proc", "sqlite.db"), i.Machine.Now())
 		}},

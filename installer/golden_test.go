@@ -445,6 +445,11 @@ type seen struct {
 	units func(name string, u *systemd.Unit)
 }
 
+func (seen) Try(context.Context, func(string) []byte) (systemd.Tried, error) {
+	well := systemd.Unit{ActiveState: "active", Result: "success", Exit: systemd.ExitStatus{Code: systemd.Exited}}
+	return systemd.Tried{Unit: well, Output: "Teleport v1.0.0"}, nil
+}
+
 func (s seen) Blockers(_ context.Context, agent transaction.Sight) ([]string, error) {
 	if agent.JobPending {
 		return []string{"cloud-final.service"}, nil

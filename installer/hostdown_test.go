@@ -23,12 +23,10 @@ var hostsCauses = map[string]struct {
 	agent func(u *systemd.Unit)
 	says  string // of status
 }{
-	"its user is gone":               {func(u *systemd.Unit) { u.User, u.Exit.Status = "no-such-user", 217 }, `user "no-such-user", whom this host does not know`},
 	"a user that is back by now":     {func(u *systemd.Unit) { u.Exit.Status = 217 }, "systemd begins no process of it"},
 	"no namespace":                   {func(u *systemd.Unit) { u.Exit.Status = 226 }, "systemd begins no process of it"},
 	"a command before fails":         {func(u *systemd.Unit) { u.Exit = systemd.ExitStatus{} }, "systemd begins no process of it"},
 	"a file that is back by now":     {func(u *systemd.Unit) { u.Result, u.Exit = "resources", systemd.ExitStatus{} }, "systemd begins no process of it"},
-	"its file of variables is gone":  {func(u *systemd.Unit) { u.Ties.Startup.EnvironmentFiles = []string{"/nowhere/teleport"} }, "EnvironmentFile=/nowhere/teleport"},
 	"its unit starts something else": {func(u *systemd.Unit) { u.ExecStart = "/opt/other/bin/teleport" }, "/opt/other/bin/teleport"},
 	"a unit that it needs is masked": {func(u *systemd.Unit) { u.Ties.Needs = []systemd.Need{{Setting: "Requires", Unit: "masked.service"}} }, "masked.service"},
 }

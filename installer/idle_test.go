@@ -240,9 +240,6 @@ var idleMeans = []struct {
 		must(t, os.Chmod(h.Machine.Host.Paths.LinkDir, 0o700))
 		h.unit.User = "nobody"
 	}, decision.NeedsAttention, decision.UnitOverruled},
-	{"which it will find again at boot", "its group is gone", func(_ *testing.T, h *wellHost) {
-		h.unit.Ties.Startup.Groups = []string{"Group=no-such-group"}
-	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"which it will find again at boot", "its configuration is a link to nothing", func(t *testing.T, h *wellHost) {
 		config := h.Machine.Host.Paths.AgentConfig
 		must(t, os.Symlink("/nonexistent/teleport.yaml", config))

@@ -40,7 +40,7 @@ func deadMount(t *testing.T) (dir string) {
 func TestAFileServerThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 	dead := deadMount(t)
 	below := filepath.Join(dead, "below")
-	const program, data = "/opt/teleport-update/1.0.0/bin/teleport", "/var/lib/teleport/proc"
+	const agent, data = "/opt/teleport-update/1.0.0/bin/teleport", "/var/lib/teleport/proc"
 	type answer struct{ name, got, want string }
 	said := make(chan answer)
 	asked := []struct {
@@ -48,15 +48,15 @@ func TestAFileServerThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 		ask  func() string
 		want string
 	}{
-		{"a mount elsewhere", func() string { return viewOf("InaccessiblePaths", dead).Denies(program, Executing) }, ""},
+		{"a mount elsewhere", func() string { return viewOf("InaccessiblePaths", dead).Denies(agent, Executing) }, ""},
 		{"a mount above", func() string { return viewOf("InaccessiblePaths", dead).Denies(below, Seeing) }, "InaccessiblePaths=" + dead},
-		{"another kind", func() string { return viewOf("NoExecPaths", below).Denies(program, Seeing) }, ""},
+		{"another kind", func() string { return viewOf("NoExecPaths", below).Denies(agent, Seeing) }, ""},
 		{"below a mount", func() string { return viewOf("ReadOnlyPaths", below).Denies(data, Writing) }, ""},
-		{"one of two", func() string { return viewOf("InaccessiblePaths", below, "/opt").Denies(program, Seeing) }, "InaccessiblePaths=/opt"},
+		{"one of two", func() string { return viewOf("InaccessiblePaths", below, "/opt").Denies(agent, Seeing) }, "InaccessiblePaths=/opt"},
 		{"a condition", func() string { return unmet(t, "ConditionPathExists", below) }, ""},
 		{"a pattern", func() string { return unmet(t, "AssertPathExistsGlob", below+"/*") }, ""},
-		{"a folder to work in", func() string { return Startup{WorkingDirectory: below}.PreventsStart(t.Context()) }, ""},
-		{"a file of variables", func() string { return Startup{EnvironmentFiles: []string{below}}.PreventsStart(t.Context()) }, ""},
+		{"a program", func() string { return Startup{programs: []program{{below, "ExecStartPre=" + below}}}.Obstacle() }, ""},
+		{"a folder of the unit", func() string { return Startup{folders: []ownFolder{{path: below}}}.Obstacle() }, ""},
 	}
 	for _, a := range asked {
 		go func() { said <- answer{a.name, a.ask(), a.want} }()

@@ -1,10 +1,9 @@
 package systemd
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,15 +11,14 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"teleport-update/internal/executable"
 )
 
-// Startup lists the things that a unit's processes need before they can do anything: systemd checks them only at each start.
+// Startup lists what a start of a unit depends on beside the settings of its process. Those show in a canary alone: see package canary.
 type Startup struct {
-	Groups           []string // groups that have to exist; without Group= if systemd makes a user for each run
-	WorkingDirectory string   // empty: none has to exist
-	EnvironmentFiles []string // those that have to exist
-	TooLow           []string // limits too low for any program like this one, as a unit file has them
-	EndsService      []string // limits under which a service like the agent's does not stay up, whatever its version
+	Groups      []string // groups of its processes, as a unit file has them; without Group= if systemd makes a user for each run
+	EndsService []string // limits under which a service like the agent's does not stay up, whatever its version
 
 	// Before are the commands that systemd runs first and whose failure ends the start, as a unit file has them.
 	Before []string
@@ -30,26 +28,8 @@ type Startup struct {
 	// other units first, along with the unit: mounts, and services, which may make any file.
 	Services     []string
 	made, mounts []string
-	inputs       inputs // files and folders that settings name and that have to exist
-	programs     inputs // of commands whose failure ends the start
-	streams      streams
+	programs     []program // of commands whose failure ends the start
 	folders      []ownFolder
-	cpus         []int  // to which the processes are bound; empty: to none
-	profile      string // profile of AppArmor
-}
-
-// least are the values of limits below which this program always fails.
-var least = []struct {
-	name  string
-	value uint64
-}{
-	{"LimitAS", 64 << 20},
-	{"LimitDATA", 16 << 20},
-	{"LimitFSIZE", 1 << 20},
-	{"LimitNOFILE", 16},
-	{"LimitCPU", 1},
-	{"MemoryMax", 16 << 20},
-	{"TasksMax", 4},
 }
 
 // leastAddressSpace is the space that an agent's program and its runtime reserve. A service that is ended within
@@ -60,28 +40,14 @@ const (
 )
 
 func parseStartup(p properties) Startup {
-	s := Startup{made: madeFor(p), Before: commandsBefore(p), Privileged: hasPrivileged(p), folders: parseOwnFolders(p), cpus: parseCPUs(p)}
+	s := Startup{made: madeFor(p), Before: commandsBefore(p), Privileged: hasPrivileged(p), folders: parseOwnFolders(p)}
 	s.mounts, s.Services = startedBefore(p)
-	s.profile = parseProfile(p)
-	s.inputs, s.programs, s.streams = parseInputs(p, s.made), parsePrograms(p, s.made), parseStreams(p)
+	s.programs = parsePrograms(p, s.made)
 	if group := property[string](p, "Group"); group != "" && !property[bool](p, "DynamicUser") {
 		s.Groups = append(s.Groups, "Group="+group)
 	}
 	for _, group := range property[[]string](p, "SupplementaryGroups") {
 		s.Groups = append(s.Groups, "SupplementaryGroups="+group)
-	}
-	if dir := property[string](p, "WorkingDirectory"); !strings.HasPrefix(dir, "!") && !strings.HasPrefix(dir, "-") {
-		s.WorkingDirectory = dir
-	}
-	for _, fields := range property[[][]any](p, "EnvironmentFiles") {
-		if len(fields) == 2 && fields[1] == false { // the others may be missing
-			s.EnvironmentFiles = append(s.EnvironmentFiles, text(fields, 0))
-		}
-	}
-	for _, l := range least {
-		if value, there := p[l.name].Value().(uint64); there && value < l.value {
-			s.TooLow = append(s.TooLow, l.name+"="+strconv.FormatUint(value, 10))
-		}
 	}
 	if value, there := p["LimitAS"].Value().(uint64); there && value < leastAddressSpace {
 		s.EndsService = append(s.EndsService, "LimitAS="+strconv.FormatUint(value, 10))
@@ -170,44 +136,10 @@ func startedBefore(p properties) (mounts, services []string) {
 	return mounts, services
 }
 
-// PreventsStart returns a setting that keeps a program like this one from starting, or from running for long; empty if none does.
-func (s Startup) PreventsStart(ctx context.Context) string {
-	for _, setting := range s.Groups {
-		if _, group, _ := strings.Cut(setting, "="); !IsGroup(ctx, group) {
-			return setting
-		}
-	}
-	if s.lacksFolder() {
-		return "WorkingDirectory=" + s.WorkingDirectory
-	}
-	for _, pattern := range s.EnvironmentFiles {
-		found, err := within(func() ([]string, error) { return glob(pattern) })
-		if err == nil && len(found) == 0 && !s.brings(pattern) {
-			return "EnvironmentFile=" + pattern
-		}
-	}
-	blocked := func() string { return blockedFolder(s.folders, s.isToBeMounted) }
-	lacks := func() string { return lacksCPUs(s.cpus) }
-	unconfined := func() string { return kernelsAppArmor.lacks(s.profile) }
-	for _, look := range []func() string{s.missingInput, s.closedStream, blocked, s.brokenProgram, lacks, unconfined} {
-		if setting := look(); setting != "" {
-			return setting
-		}
-	}
-	if len(s.TooLow) > 0 {
-		return s.TooLow[0]
-	}
-	return ""
-}
-
-// lacksFolder reports whether the working directory does not exist, and no other unit brings it.
-func (s Startup) lacksFolder() bool {
-	dir := s.WorkingDirectory
-	if dir == "" || dir == "~" || s.brings(dir) || slices.ContainsFunc(s.made, func(made string) bool { return related(made, dir) }) {
-		return false
-	}
-	info, err := within(func() (os.FileInfo, error) { return os.Stat(dir) })
-	return os.IsNotExist(err) || err == nil && !info.IsDir()
+// Obstacle returns a setting that ends the start before the unit's program, and that a canary does not have: a folder that systemd
+// cannot make, or a command around the program that cannot be executed. It is empty if none shows.
+func (s Startup) Obstacle() string {
+	return cmp.Or(blockedFolder(s.folders, s.isToBeMounted), s.brokenProgram())
 }
 
 // brings reports whether units that systemd starts first may bring a file or folder that is missing.
@@ -242,6 +174,62 @@ func (s Startup) isToBeMounted(path string) bool {
 func related(a, b string) bool {
 	a, b = filepath.Clean(a)+"/", filepath.Clean(b)+"/"
 	return a == "//" || b == "//" || strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+}
+
+// program is the program of a command of a unit.
+type program struct{ path, setting string }
+
+// parsePrograms returns the programs of the commands that systemd runs around the command of ExecStart=, without those whose
+// failure it ignores. If a command before the start has full privileges, it may make the programs of later commands, which are left
+// out.
+func parsePrograms(p properties, made []string) (all []program) {
+	names := beforeStart
+	if !hasPrivileged(p) {
+		names = append(slices.Clone(names), "ExecStartPost")
+	}
+	for _, name := range names {
+		for _, fields := range property[[][]any](p, name) {
+			path := text(fields, 0)
+			brought := slices.ContainsFunc(made, func(m string) bool { return related(m, path) })
+			if len(fields) > 2 && fields[2] == false && filepath.IsAbs(path) && !brought {
+				all = append(all, program{path, name + "=" + path})
+			}
+		}
+	}
+	return all
+}
+
+// hasPrivileged reports whether a command before the start has full privileges.
+func hasPrivileged(p properties) bool {
+	return slices.ContainsFunc(beforeStart, func(name string) bool {
+		return slices.ContainsFunc(property[[][]any](p, name+"Ex"), func(fields []any) bool {
+			if len(fields) < 3 {
+				return false
+			}
+			flags, _ := fields[2].([]string)
+			return slices.Contains(flags, "privileged")
+		})
+	})
+}
+
+// brokenProgram returns the setting of a command whose program cannot be executed, and that no other unit brings; empty if none
+// shows. A program or an interpreter that exists only in the unit's own view of files is left out.
+func (s Startup) brokenProgram() string {
+	if len(s.programs) == 0 {
+		return ""
+	}
+	setting, _ := within(func() (string, error) {
+		for _, program := range s.programs {
+			interpreter := executable.Interpreter(program.path)
+			made := slices.ContainsFunc(s.made, func(m string) bool { return interpreter != "" && related(m, interpreter) })
+			why, err := executable.Why(program.path)
+			if err == nil && why != nil && !made && !s.brings(program.path) {
+				return program.setting, nil
+			}
+		}
+		return "", nil
+	})
+	return setting
 }
 
 // NextStart returns the command and the variables of the next start of a unit, as systemd has loaded the unit. Like systemd,

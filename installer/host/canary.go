@@ -12,9 +12,14 @@ import (
 )
 
 // Service returns the agent's unit and its drop-ins as they are.
-func (a AgentUnit) Service() (s canary.Service, err error) {
-	s.Name = a.paths.AgentUnit()
-	s.Unit, s.After, err = systemd.FilesOf(s.Name, a.dirs())
+func (a AgentUnit) Service() (canary.Service, error) { return a.service(a.paths.AgentUnit()) }
+
+// RecoveryService is Service for the recovery at boot.
+func (a AgentUnit) RecoveryService() (canary.Service, error) { return a.service(a.own.Recovery()) }
+
+func (a AgentUnit) service(name string) (s canary.Service, err error) {
+	s.Name = name
+	s.Unit, s.After, err = systemd.FilesOf(name, a.dirs())
 	return s, err
 }
 

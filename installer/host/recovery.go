@@ -32,7 +32,7 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 			return failure.Unchanged("%s would not be started, for %s does not hold", u.Name, c).To("%s", look)
 		}
 	}
-	if setting := u.Ties.Startup.PreventsStart(ctx); setting != "" {
+	if setting := u.Ties.Startup.Obstacle(); setting != "" {
 		return failure.Unchanged("%s would not come to its end, for %s keeps it from that", u.Name, setting).To("%s", look)
 	}
 	if short := h.CheckLimits(u); short != nil {

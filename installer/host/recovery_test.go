@@ -61,7 +61,6 @@ func TestWhatKeepsTheRecoveryFromItsWork(t *testing.T) {
 			u.DropIns = []string{"/lib/zzzz-teleport-update.conf", "/etc/zzzzz.conf"}
 			u.Limits = map[string]time.Duration{"TimeoutStartUSec": time.Millisecond, "TimeoutStopUSec": 3 * time.Hour}
 		}, "TimeoutStartSec=1ms in /etc/zzzzz.conf"},
-		"a group":      {func(u *systemd.Unit) { u.Ties.Startup.Groups = []string{"Group=no-such"} }, "Group=no-such"},
 		"another root": {func(u *systemd.Unit) { u.Ties.View.Root = "RootDirectory=/srv" }, "RootDirectory=/srv"},
 	} {
 		u := systemd.Unit{Name: "teleport-update-recover.service", LoadState: "loaded", ExecStart: program, DropIns: []string{"/etc/a.conf"},

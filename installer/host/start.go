@@ -42,7 +42,7 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 // CheckNextStart is CheckCanStart for the next boot, which also starts services that nothing else
 // starts. Another check reports a masked unit.
 func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database string) error {
-	unmet, startup := u.Ties.Unmet(ctx), u.Ties.Startup.PreventsStart(ctx)
+	unmet, obstacle := u.Ties.Unmet(ctx), u.Ties.Startup.Obstacle()
 	places, err := h.AgentPlaces()
 	config, now := places.Config, ""
 	if err == nil {
@@ -70,11 +70,9 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 			u.Name, unmet[0])
 	case h.startsAnother(u):
 		return &failure.RefusedError{Err: h.another(u)}
-	case !u.DynamicUser && !systemd.IsUser(ctx, u.User):
-		return failure.Refuse("the agent's unit starts it as user %q, whom this host does not know", u.User)
-	case startup != "":
+	case obstacle != "":
 		return failure.Refuse("%[1]s would not start again, for %[2]s keeps it from that: `systemctl cat %[1]s` shows where that is set",
-			u.Name, startup)
+			u.Name, obstacle)
 	case named && checkConfigThere(config) != nil:
 		return checkConfigThere(config)
 	case broken != nil:

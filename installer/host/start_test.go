@@ -30,7 +30,6 @@ func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
 		"a setting that is wrong": {unit: systemd.Unit{LoadState: "bad-setting", Ties: systemd.Ties{RefusesStart: true}},
 			says: "systemd has teleport.service as bad-setting: `systemctl status teleport.service`"},
 		"started by others only": {unit: systemd.Unit{Ties: systemd.Ties{RefusesStart: true}}, says: "RefuseManualStart="},
-		"its group is gone":      {unit: systemd.Unit{Ties: systemd.Ties{Startup: systemd.Startup{Groups: []string{"Group=no-such"}}}}, says: "Group=no-such keeps it from that"},
 		"commands come first":    {unit: systemd.Unit{Ties: systemd.Ties{Startup: systemd.Startup{Before: []string{"ExecStartPre=/bin/true"}}}}},
 		"its program is hidden": {unit: systemd.Unit{ExecStart: "/usr/local/bin/teleport", Ties: systemd.Ties{View: systemd.View{Veils: []systemd.Veil{{Setting: "TemporaryFileSystem=/usr/local", Path: "/usr/local"}}}}},
 			says: "TemporaryFileSystem=/usr/local hides its program /usr/local/bin/teleport from it"},
@@ -39,9 +38,6 @@ func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
 		"a program beside the agent's": {unit: systemd.Unit{ExecStart: "/usr/local/bin/teleport-wrapper", DropIns: []string{"/etc/systemd/system/teleport.service.d/90-other.conf"}},
 			says: "starts /usr/local/bin/teleport-wrapper, which is not"},
 		"its user":                   {unit: systemd.Unit{User: "daemon"}},
-		"a number for a user":        {unit: systemd.Unit{User: "54321"}},
-		"a user that is made for it": {unit: systemd.Unit{User: "no-such-user", DynamicUser: true}},
-		"its user is gone":           {unit: systemd.Unit{User: "no-such-user"}, says: `user "no-such-user", whom this host does not know`},
 		"its configuration is gone":  {named: true, says: "teleport.yaml, with which the agent's unit starts it, is missing"},
 		"its configuration is there": {named: true, config: "teleport: {}"},
 		"the configuration that it names is broken": {named: true, config: "teleport:\n\tproxy_server: example.com\n",
@@ -77,36 +73,34 @@ func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
 	}
 }
 
-// A service that runs is not started again, and one that failed brought nothing: neither brings a file that is gone. At the next boot
-// systemd starts all of them.
-func TestAFileThatNoServiceBringsIsMissed(t *testing.T) {
+// A service that systemd starts first may bring what is missing now. A service that runs is not started again, and one that failed
+// brought nothing.
+func TestAServiceThatIsStartedFirstMayBringWhatIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		service systemd.Unit
 		err     error
 		stopped []string // with the agent
-		missed  bool
+		brings  bool
 	}{
-		"a service that runs":                 {service: systemd.Unit{LoadState: "loaded", ActiveState: "active"}, missed: true},
-		"one that failed":                     {service: systemd.Unit{LoadState: "loaded", ActiveState: "failed"}, missed: true},
-		"one that is missing":                 {service: systemd.Unit{LoadState: "not-found", ActiveState: "inactive"}, missed: true},
-		"one that is started first":           {service: systemd.Unit{LoadState: "loaded", ActiveState: "inactive"}},
-		"one that starts":                     {service: systemd.Unit{LoadState: "loaded", ActiveState: "activating"}},
+		"a service that runs":                 {service: systemd.Unit{LoadState: "loaded", ActiveState: "active"}},
+		"one that failed":                     {service: systemd.Unit{LoadState: "loaded", ActiveState: "failed"}},
+		"one that is missing":                 {service: systemd.Unit{LoadState: "not-found", ActiveState: "inactive"}},
+		"one that is started first":           {service: systemd.Unit{LoadState: "loaded", ActiveState: "inactive"}, brings: true},
+		"one that starts":                     {service: systemd.Unit{LoadState: "loaded", ActiveState: "activating"}, brings: true},
 		"one that systemd says nothing of":    {err: errors.New("no answer")},
-		"one that is stopped with the agent":  {service: systemd.Unit{LoadState: "loaded", ActiveState: "active"}, stopped: []string{"first.service"}},
-		"one that stops when nobody needs it": {service: systemd.Unit{LoadState: "loaded", ActiveState: "active", Ties: systemd.Ties{StopsUnneeded: true}}},
+		"one that is stopped with the agent":  {service: systemd.Unit{LoadState: "loaded", ActiveState: "active"}, stopped: []string{"first.service"}, brings: true},
+		"one that stops when nobody needs it": {service: systemd.Unit{LoadState: "loaded", ActiveState: "active", Ties: systemd.Ties{StopsUnneeded: true}}, brings: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := testHost(t)
-			u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", FragmentPath: h.Paths.Unit(), Ties: systemd.Ties{Dependents: tc.stopped,
-				Startup: systemd.Startup{Services: []string{"first.service"}, EnvironmentFiles: []string{"/nowhere/teleport"}}}}
+			u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", Ties: systemd.Ties{Dependents: tc.stopped,
+				Startup: systemd.Startup{Services: []string{"first.service"}}}}
 			ask := func(context.Context, string) (systemd.Unit, error) { return tc.service, tc.err }
-			err := h.CheckCanStart(t.Context(), u, "", ask)
-			missed := err != nil && strings.Contains(err.Error(), "EnvironmentFile=/nowhere/teleport keeps it from that")
-			if missed != tc.missed || (err != nil) != tc.missed {
-				t.Errorf("%v; is it to be missed: %t", err, tc.missed)
+			if brings, err := MayBring(t.Context(), u, ask); brings != tc.brings || !errors.Is(err, tc.err) {
+				t.Errorf("%t, %v; want %t, %v", brings, err, tc.brings, tc.err)
 			}
-			if err := h.CheckNextStart(t.Context(), u, ""); err != nil {
-				t.Errorf("the next boot: %v", err)
+			u.Ties.Startup.Privileged = true
+			if brings, err := MayBring(t.Context(), u, ask); !brings || err != nil {
+				t.Errorf("with a command of full privileges: %t, %v", brings, err)
 			}
 		})
 	}

@@ -21,9 +21,33 @@ type trier interface {
 	Try(ctx context.Context, text func(output string) []byte) (systemd.Tried, error)
 }
 
+// tries reports whether a preflight starts canaries: one that only looks starts nothing.
+func (p *Preflight) tries() bool { return p.stage&(begins|Deep) != 0 }
+
 // agentTried tries the agent that runs: an undoing goes back to it.
 func agentTried(p *Preflight, ctx context.Context) error {
+	if !p.tries() {
+		return nil
+	}
 	return tryNow(ctx, p.t.m, p.t.agent, p.Sight)
+}
+
+// recoveryTried tries the recovery at boot, whose unit may have drop-ins of others.
+func recoveryTried(p *Preflight, ctx context.Context) error {
+	u := p.recovery
+	if !p.tries() || u.ExecStart == "" {
+		return nil
+	}
+	s, err := p.t.m.Host.AgentUnit().RecoveryService()
+	if err == nil {
+		err = try(ctx, p.t.m, p.t.agent, u, s, u.ExecStart)
+	}
+	if failure.Is[*failure.RefusedError](err) {
+		why := failure.Unchanged(uncounted, err).To(showsSettings, s.Name)
+		why.State = StaysAsItIs(p.config)
+		return why.Refused()
+	}
+	return err
 }
 
 // tryNow tries a start of the agent by its unit as it is now. A unit that starts another program says nothing about the agent's.
@@ -33,7 +57,7 @@ func tryNow(ctx context.Context, m *Machine, agent Agent, sight Sight) error {
 	}
 	s, err := m.Host.AgentUnit().Service()
 	if err == nil {
-		err = try(ctx, m, agent, sight, s, sight.ExecStart)
+		err = try(ctx, m, agent, sight.Unit, s, sight.ExecStart)
 	}
 	if failure.Is[*failure.RefusedError](err) {
 		return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err).To(showsSettings, s.Name).Refused()
@@ -45,13 +69,16 @@ const showsSettings = "`systemctl cat %s` shows the settings"
 
 // versionTried tries the version to come by the unit that it brings.
 func versionTried(p *Preflight, ctx context.Context) error {
+	if !p.tries() {
+		return nil
+	}
 	unit, err := p.t.m.Host.UnitOf(p.Tree)
 	if err != nil {
 		return err
 	}
 	s, err := p.t.m.Host.AgentUnit().ServiceWith(unit)
 	if err == nil {
-		err = try(ctx, p.t.m, p.t.agent, p.Sight, s, p.Tree.Binary(host.AgentName))
+		err = try(ctx, p.t.m, p.t.agent, p.Sight.Unit, s, p.Tree.Binary(host.AgentName))
 	}
 	if failure.Is[*failure.RefusedError](err) {
 		return failure.Unchanged("version %s could not be started: %w", p.req.To.Short(), err).To(showsSettings, s.Name).Refused()
@@ -76,9 +103,9 @@ func (t *transaction) startsWithoutPackages(ctx context.Context) error {
 	return wrap(err, "the agent's package is removed, and the agent was not tried well since: %w")
 }
 
-// try starts a program with the settings of the agent's service. A canary that does not end well is a *failure.RefusedError, unless
-// something that comes before the agent may bring what the canary lacks.
-func try(ctx context.Context, m *Machine, agent Agent, sight Sight, s canary.Service, program string) error {
+// try starts a program with the settings of a service, whose unit is u. A canary that does not end well is a *failure.RefusedError,
+// unless something that comes before the service may bring what the canary lacks.
+func try(ctx context.Context, m *Machine, agent Agent, u systemd.Unit, s canary.Service, program string) error {
 	tried, err := agent.Try(ctx, func(output string) []byte { return canary.Unit(s, canary.Trial{Program: program, Output: output}) })
 	switch {
 	case err != nil:
@@ -87,9 +114,9 @@ func try(ctx context.Context, m *Machine, agent Agent, sight Sight, s canary.Ser
 		return nil
 	}
 	why := failure.Refuse("systemd tried %s with the settings of %s, and it %s", program, s.Name, tried.Why())
-	brought, err := host.MayBring(ctx, sight.Unit, agent.Unit)
+	brought, err := host.MayBring(ctx, u, agent.Unit)
 	if brought {
-		m.Host.Log.Warn("a start of the agent was tried and failed; the units that systemd starts first may bring what it lacks", "error", why)
+		m.Host.Log.Warn("a start was tried and failed; the units that systemd starts first may bring what it lacks", "unit", s.Name, "error", why)
 		return nil
 	}
 	if err != nil {

@@ -191,7 +191,9 @@ func TestAnAgentWhoseUnitNamesItsDataStartsAgain(t *testing.T) {
 
 // What the version's own unit keeps from starting is held against the version; what the host lacks is not.
 func TestAVersionWhoseUnitWouldNotStartTheAgentFails(t *testing.T) {
-	needs := func(m *model) { m.ties.Startup = systemd.Startup{EnvironmentFiles: []string{"/nowhere/teleport"}} }
+	needs := func(m *model) {
+		m.ties.Conditions = []systemd.Condition{{Type: "AssertPathExists", Parameter: "/nowhere"}}
+	}
 	for name, tc := range map[string]struct {
 		model   func(t *testing.T) *model
 		kind    Kind

@@ -19,7 +19,7 @@ var stages = []struct {
 	stage Stage
 	name  string
 }{
-	{begins, "transaction"}, {OwnUnits, "transaction, `--dry-run`"}, {Deep, "`--dry-run`"}, {Now, "transaction, `--dry-run`"},
+	{OwnUnits, "transaction, `--dry-run`"}, {Deep, "`--dry-run`"}, {Now, "transaction, `--dry-run`"},
 	{Change, "transaction, `--dry-run`, before a download"}, {0, "transaction, `--dry-run`, before a download, first of all in `enable`"},
 }
 

@@ -60,9 +60,10 @@ func preflightChecks() []preflightCheck {
 		{name: "folders of links and unit", needs: Change | Now | onDisk, check: foldersWritable,
 			sentence: "put version %[2]s in its place: %[1]w", advice: "see that the folder can be written"},
 		{name: "room in /run", needs: Change, check: roomInRun, standing: true},
-		{name: "the agent is tried", needs: Change | Now | running | begins, check: agentTried},
-		{name: "the version is tried", needs: Change | Now | wanted | onDisk | begins, check: versionTried},
+		{name: "the agent is tried", needs: Change | running, check: agentTried},
+		{name: "the version is tried", needs: Change | wanted | onDisk, check: versionTried},
 		{name: "unit of the recovery", needs: Change | OwnUnits, check: recoveryStarts},
+		{name: "the recovery is tried", needs: Change | OwnUnits, check: recoveryTried},
 		{name: "limits of the updater's units", needs: Change | OwnUnits, check: undoingHasTime},
 		{name: "recovery at boot", needs: Change | OwnUnits, check: recoveryRuns,
 			sentence: "the recovery at boot, which would repair an update that a power cut ends, cannot run its program: %[1]w",
@@ -316,6 +317,8 @@ func foldersWritable(p *Preflight, _ context.Context) error {
 
 func roomInRun(*Preflight, context.Context) error { return CheckRun(SystemdRun) }
 
+const uncounted = "the recovery at boot, which would repair an update that a power cut ends, cannot be counted on: %w"
+
 // recoveryStarts: a drop-in may keep systemd from starting the recovery at boot, or the recovery from its work.
 func recoveryStarts(p *Preflight, ctx context.Context) error {
 	u, err := p.t.agent.Unit(ctx, p.t.m.Host.OwnUnits().Recovery())
@@ -330,7 +333,7 @@ func recoveryStarts(p *Preflight, ctx context.Context) error {
 	if why == nil {
 		return err
 	}
-	why.What = fmt.Errorf("the recovery at boot, which would repair an update that a power cut ends, cannot be counted on: %w", why.What)
+	why.What = fmt.Errorf(uncounted, why.What)
 	why.State = StaysAsItIs(p.config)
 	return why.Refused()
 }
