@@ -19,7 +19,6 @@ var noSentences = []string{
 	`Not counted`,
 	`Roll back`,
 	`Sign in`,
-	`Start without canaries`,
 	`Suspend updates`,
 	`All groups are done; `,
 	`No more of its hosts are`,

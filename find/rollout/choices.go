@@ -33,7 +33,8 @@ func (v *sight) restart() Choice {
 
 // bySafety are the orders to a group: the first ones tell no host to run a new version.
 var bySafety = []Order{
-	{Verb: Rollback}, {Verb: Rollback, To: BackToPrevious}, {Verb: Retry}, {Verb: StartUpdate}, {Verb: StartUpdate, Force: true}, {Verb: MarkDone},
+	{Verb: Rollback}, {Verb: Rollback, To: BackToPrevious}, {Verb: Retry},
+	{Verb: StartUpdate}, {Verb: StartUpdate, Force: true}, {Verb: MarkDone},
 }
 
 // offer returns the orders with one of the verbs that the server would carry out for a group now, the safe one first. Of the

@@ -167,7 +167,8 @@ func (v *sight) resting(o *Outlook) {
 	if v.Version.Spec.Agents.Mode == v.mode {
 		by = " by " + KindVersion
 		// "mode" sets the mode of the config.
-		o.Commands = []Choice{{Command: "apply -f FILE", Does: fmt.Sprintf("goes on with %s, if FILE has a version with the mode enabled", v.target)}}
+		does := fmt.Sprintf("goes on with %s, if FILE has a version with the mode enabled", v.target)
+		o.Commands = []Choice{{Command: "apply -f FILE", Does: does}}
 	} else {
 		o.Commands = []Choice{{Command: "mode enabled", Does: fmt.Sprintf("goes on with %s, each group in its turn", v.target)}}
 	}
@@ -233,7 +234,10 @@ var helps = map[State]map[ConditionType][]Verb{
 var comesBack = map[State]map[ConditionType]string{
 	Unstarted: {HostsMissing: "the group starts when its hosts report again"},
 	Canarying: {Stalled: "the group goes on when its canaries report the version"},
-	Active:    {Stalled: "the group is done when enough of its hosts report the version", HeldBack: "the group goes on when agents are up again"},
+	Active: {
+		Stalled:  "the group is done when enough of its hosts report the version",
+		HeldBack: "the group goes on when agents are up again",
+	},
 }
 
 func (v *sight) stalled(o *Outlook) {

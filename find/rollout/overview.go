@@ -75,7 +75,8 @@ func (g *GroupOverview) Next() string {
 		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
 	case g.Plan != nil && g.State == Active:
 		turns := g.Plan.LastActiveHostIndex + 1
-		return fmt.Sprintf("%d of %s of the plan %s had a turn", turns, hosts(g.Plan.HostCount), map[bool]string{true: "has", false: "have"}[turns == 1])
+		have := map[bool]string{true: "has", false: "have"}[turns == 1]
+		return fmt.Sprintf("%d of %s of the plan %s had a turn", turns, hosts(g.Plan.HostCount), have)
 	}
 	return fmt.Sprintf("%s since %s", g.State, Clock(g.Since))
 }

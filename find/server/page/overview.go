@@ -49,8 +49,12 @@ var kinds = []struct {
 	{"failing", [2]string{"has failing hosts", "have failing hosts"}, func(g rollout.GroupOverview) bool {
 		return g.Failed+g.TimedOut+g.Unhealthy > 0
 	}},
-	{"rolled back", [2]string{"was rolled back", "were rolled back"}, func(g rollout.GroupOverview) bool { return g.State == rollout.RolledBack }},
-	{"updating", [2]string{}, func(g rollout.GroupOverview) bool { return g.State == rollout.Canarying || g.State == rollout.Active }},
+	{"rolled back", [2]string{"was rolled back", "were rolled back"}, func(g rollout.GroupOverview) bool {
+		return g.State == rollout.RolledBack
+	}},
+	{"updating", [2]string{}, func(g rollout.GroupOverview) bool {
+		return g.State == rollout.Canarying || g.State == rollout.Active
+	}},
 	{"waiting", [2]string{}, func(g rollout.GroupOverview) bool { return g.State == rollout.Unstarted }},
 	{"done", [2]string{}, func(rollout.GroupOverview) bool { return true }},
 }
