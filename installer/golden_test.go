@@ -50,11 +50,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 	}
 	journal := func(phase state.Phase) *state.Journal {
 		j := &state.Journal{ID: "x", BootID: "boot", Started: noon, Phase: phase}
-		if phase != "uninstalling" {
-			j.From = &state.Tree{Release: version.Release{Version: "1.1.0", Edition: version.Enterprise}}
-			j.To.Release = version.Release{Version: "1.2.0", Edition: version.Enterprise}
-			j.Verdict.Reason = "it died"
-		}
+		j.From = &state.Tree{Release: version.Release{Version: "1.1.0", Edition: version.Enterprise}}
+		j.To.Release = version.Release{Version: "1.2.0", Edition: version.Enterprise}
+		j.Verdict.Reason = "it died"
 		return j
 	}
 	const wants12 = `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"enterprise","auto_update":true,"jitter_seconds":60}`
@@ -217,7 +215,6 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		}},
 		"versions-left": {c: enabled(nil), answer: wants11, left: "0.9.0"},
 		"cut-off":       {c: enabled(nil), answer: wants12, journal: journal("switched")},
-		"uninstalling":  {c: enabled(nil), journal: journal("uninstalling")},
 		"policy-broken": {c: enabled(func(c *state.Config) { c.Status.PolicySeen = &state.PolicySeen{File: true} }), answer: wants11},
 		"below-minimum": {c: enabled(nil), answer: wants11, policy: map[string]string{"policy.yaml": "minimum: 1.1.5\n"}},
 		"unsigned":      {c: enabled(nil), answer: wants11, policy: map[string]string{"policy.yaml": "signatures: warn\n"}},

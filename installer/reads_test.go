@@ -85,10 +85,9 @@ func TestAVerbReadsTheHostOnce(t *testing.T) {
 			return err
 		}, 1, 0},
 		"uninstall --dry-run": {func(ctx context.Context, w *world) error {
-			_, err := w.UninstallPlan(ctx, true)
+			_, err := w.UninstallPlan(ctx, false)
 			return err
 		}, 1, 1},
-		"uninstall": {func(ctx context.Context, w *world) error { return w.Uninstall(ctx, true) }, 1, 1},
 		"what each command ends with": {func(ctx context.Context, w *world) error {
 			w.seen = nil // of another program's run
 			w.Settle(ctx, "status")

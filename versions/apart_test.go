@@ -165,7 +165,12 @@ func TestProgramsWithoutARecordGoUnlessTheyAreNeeded(t *testing.T) {
 		t.Errorf("left are %q", entries)
 	}
 
-	must(t, s.RemovePrograms())
+	must(t, s.Clear([]string{s.Programs + "/1.0.0"}, "updates.yaml"))
+	wantPrograms(t, s, "1.0.0", "mine")
+	if entries, err := os.ReadDir(s.Dir); err == nil {
+		t.Errorf("of the records %v are left", entries)
+	}
+	must(t, s.Clear(nil, "updates.yaml"))
 	wantPrograms(t, s, "mine")
 }
 

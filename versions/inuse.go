@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +50,10 @@ func (s *Store) linked(dirs []string) ([]string, error) {
 }
 
 // running returns the entries that a process executes from.
-func (s *Store) running(entries []Entry) ([]string, error) {
+func (s *Store) running(entries []Entry) ([]string, error) { return s.runningBut(entries, "") }
+
+// runningBut is running, except for processes of one program, by its name.
+func (s *Store) runningBut(entries []Entry, except string) ([]string, error) {
 	// Files count by identity, too: a process in another mount namespace has other paths.
 	owner, programs := make(map[procfs.FileID]string), make(map[string]bool)
 	for _, e := range entries {
@@ -72,7 +76,7 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	for _, e := range executables {
+	for _, e := range otherThan(executables, except) {
 		if e.Hidden != nil {
 			if err := mayBe(processes, e, programs); err != nil {
 				return nil, err
@@ -91,6 +95,16 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// otherThan returns the executables without one program, by its name.
+func otherThan(executables []procfs.Executable, except string) []procfs.Executable {
+	if except == "" {
+		return executables
+	}
+	return slices.DeleteFunc(executables, func(e procfs.Executable) bool {
+		return strings.TrimSuffix(filepath.Base(e.Path), " (deleted)") == except
+	})
 }
 
 // mayBe returns an error if a process that may not be looked at has the name of one of the

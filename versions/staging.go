@@ -122,26 +122,3 @@ func (s *Store) stagedPrograms() (paths []string) {
 	}
 	return paths
 }
-
-// RemovePrograms removes all programs that have a place of their own, and the folder if nothing
-// else is in it. The programs must not be needed any more.
-func (s *Store) RemovePrograms() error {
-	if !s.apart() {
-		return nil
-	}
-	entries, err := s.listPrograms()
-	if err != nil {
-		return err
-	}
-	paths := s.stagedPrograms()
-	for _, e := range entries {
-		paths = append(paths, filepath.Join(s.Programs, e.Name))
-	}
-	for _, path := range paths {
-		if err := durable.RemoveAll(path); err != nil {
-			return err
-		}
-	}
-	removeEmpty(s.Programs)
-	return nil
-}

@@ -28,7 +28,6 @@ var noSentences = []string{
 	`Last update`,
 	`Package left`,
 	`Switch the Teleport agent to `,
-	`Uninstall teleport-update`,
 }
 
 // endsOfSentences are texts that begin in lower case, since something comes before

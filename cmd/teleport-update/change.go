@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -256,19 +257,19 @@ func setSwitch(c *cli.Context, arg string) error {
 
 func (a *app) uninstallCommand() *cli.Command {
 	return &cli.Command{
-		Name: "uninstall", Usage: "put the host back as it was before the first enable", OnUsageError: onUsageError,
+		Name: "uninstall", Usage: "remove the updater and leave the agent as it runs", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"},
+			&cli.BoolFlag{Name: "with-agent", EnvVars: env("WITH_AGENT"), Usage: "stop and remove the agent, too"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
 			&cli.BoolFlag{Name: "yes", EnvVars: env("YES"), Usage: "do not ask on a terminal"},
 		},
 		Action: func(c *cli.Context) error {
-			i, keep := a.installer(c), c.Bool("keep-agent")
+			i, withAgent := a.installer(c), c.Bool("with-agent")
 			asks := !c.Bool("yes") && console.IsTerminal(os.Stdin) && a.stderr.Terminal()
 			if !c.Bool("dry-run") && !asks {
-				return i.Uninstall(c.Context, keep)
+				return a.uninstall(c.Context, i, withAgent)
 			}
-			lines, err := i.UninstallPlan(c.Context, keep)
+			lines, err := i.UninstallPlan(c.Context, withAgent)
 			if err != nil {
 				a.readOnly = true
 				return err
@@ -290,9 +291,18 @@ func (a *app) uninstallCommand() *cli.Command {
 				a.readOnly = true
 				return failure.Unchanged("uninstall was not confirmed").Refused()
 			}
-			return i.Uninstall(c.Context, keep)
+			return a.uninstall(c.Context, i, withAgent)
 		},
 	}
+}
+
+// uninstall prints what is left, and what to type next.
+func (a *app) uninstall(ctx context.Context, i *installer.Installer, withAgent bool) error {
+	lines, err := i.Uninstall(ctx, withAgent)
+	for _, line := range lines {
+		fmt.Fprintln(a.stdout, console.Line(line))
+	}
+	return err
 }
 
 func (a *app) recoverCommand() *cli.Command {

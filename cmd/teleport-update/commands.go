@@ -233,7 +233,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 				return
 			}
 			if name == "uninstall" {
-				a.terminal.say(true, view.ClosingOfUninstall(c.Bool("keep-agent")))
+				a.terminal.say(true, view.ClosingOfUninstall)
 			} else if !host.Exists(paths.Config()) {
 				return // never enabled: the command has said all
 			} else if r, err := i.Status(ctx, installer.StatusOptions{Offline: true}); err == nil {

@@ -74,8 +74,6 @@ var looks = []look{
 		"installer/transaction/retain.go liveSchema":         "makes the plan for the database",
 		"installer/transaction/databaseowner.go has":         "makes the plan for the database",
 		"installer/transaction/databaseowner.go otherTables": "is told by its caller, as the survey",
-		"installer/transaction/leave.go planLeave":           "makes the plan of an uninstall for the database",
-		"installer/transaction/leave.go keepToday":           "goes on after the agent was stopped",
 		"installer/transaction/retain.go mayHaveDatabase":    "asks before a version is removed that is newer than the active one",
 		"installer/tick.go prove":                            "asks the survey of the run",
 		"installer/oldversions.go recordTables":              "asks the survey of the run",
@@ -86,7 +84,6 @@ var looks = []look{
 		"installer/transaction/pair.go checkGone":            "is told by its caller, as the survey",
 		"installer/transaction/open.go CheckEnded":           "is told by its caller, as the survey",
 		"installer/transaction/keepagent.go checkKeepsOwn":   "is told by its caller, as the survey",
-		"installer/transaction/calloff.go proveOriginal":     "compares what is before a start with what is after it",
 	}},
 	{"asks systemd for the properties of a unit", []string{"Unit"}, "", 2, map[string]string{
 		"installer/transaction/look.go look":                      "is the look at the agent",

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -92,7 +91,7 @@ func TestFIPSIsNotLost(t *testing.T) {
 			// with the next one.
 			starts(tree)
 			starts(tree)
-			if err := h.Keep(nil, state.UnitFile{Path: h.Paths.Unit()}, tree, true); err != nil {
+			if err := h.Keep(nil, tree, true); err != nil {
 				t.Fatal(err)
 			}
 			starts(tree)

@@ -43,36 +43,11 @@ func CanLeave(h *Host, copies map[string]string, units []string) error {
 	return nil
 }
 
-// Copies returns the sources of the files that PutBack copies, by their places.
-func (b Originals) Copies(h *Host) map[string]string {
-	copies := map[string]string{}
-	for _, l := range b.Links {
-		if l.Before.Saved != "" && !isBack(l) {
-			copies[l.Path] = filepath.Join(h.Paths.Original(), l.Before.Saved)
-		}
-	}
-	return copies
-}
-
-// Units returns the files of the agent's unit that PutBack changes or removes.
-func (b Originals) Units(h *Host) (changed []string) {
-	if today := h.Paths.Unit(); today != b.Unit.Path {
-		changed = append(changed, today)
-	}
-	if now, err := ReadUnit(b.Unit.Path); b.Unit.Path != "" && (err != nil || !SameUnit(now, b.Unit)) {
-		changed = append(changed, b.Unit.Path)
-	}
-	return changed
-}
-
 // PlainCopies returns the sources of the files that LeavePlainFiles copies, by their places: for links into the tree, and for Lost ones.
 func PlainCopies(h *Host, tree versions.Tree) (map[string]string, error) {
 	links, err := linksOf(tree, h.Paths.LinkDir)
 	if err != nil {
 		return nil, err
-	}
-	if tree.HasUpdater() {
-		links[filepath.Join(h.Paths.LinkDir, UpdaterName)] = tree.Binary(UpdaterName)
 	}
 	lost, _, err := Lost(h, tree)
 	if err != nil {

@@ -2,14 +2,10 @@ package host
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 )
@@ -149,17 +145,4 @@ func (h *Host) othersLeft(from string) []string {
 	files, _ := filepath.Glob(filepath.Join(from, h.Paths.AgentUnit()+".d", "*.conf"))
 	own := []string{h.In(from).OwnUnits().CarriedFile(), h.In(from).OwnUnits().UpdaterInfoFile()}
 	return slices.DeleteFunc(files, func(f string) bool { return slices.Contains(own, f) })
-}
-
-// removeMoved removes the agent's unit if it is in another folder than the one in which the first
-// enable found a unit, or none.
-func (h *Host) removeMoved(before string) error {
-	unit := h.Paths.Unit()
-	found, err := os.Stat(filepath.Dir(before))
-	now, nowErr := os.Stat(filepath.Dir(unit))
-	same := before == unit || err == nil && nowErr == nil && os.SameFile(found, now)
-	if same || before == "" || errors.Is(nowErr, fs.ErrNotExist) {
-		return nil
-	}
-	return RestoreUnit(state.UnitFile{Path: unit})
 }

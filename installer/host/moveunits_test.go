@@ -2,12 +2,9 @@ package host
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"teleport-update/installer/state"
 )
 
 // readings counts how often systemd is told to read its files.
@@ -22,10 +19,6 @@ func (r *readings) DaemonReload(context.Context) error             { *r++; retur
 func TestUnitsMoveAndComeBack(t *testing.T) {
 	h := testHost(t)
 	from, to := h.Paths.UnitDir, t.TempDir()
-	before := state.UnitFile{Path: h.Paths.Unit(), Regular: true, Content: []byte("[Service]\n# an administrator's\n"), Mode: 0o644}
-	if err := h.WriteOriginals(Originals{Unit: before}); err != nil {
-		t.Fatal(err)
-	}
 	writeFile(t, h.Paths.Unit(), "[Service]\nExecStart=/usr/local/bin/teleport start\n")
 	writeFile(t, filepath.Join(from, "teleport.service.d", "override.conf"), "[Service]\n")
 	if _, err := h.OwnUnits().Write(); err != nil {
@@ -51,15 +44,6 @@ func TestUnitsMoveAndComeBack(t *testing.T) {
 	}
 	if left := h.othersLeft(from); !slices.Equal(left, []string{filepath.Join(from, "teleport.service.d", "override.conf")}) {
 		t.Errorf("an administrator is told of %v", left)
-	}
-	if err := h.PutBack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(before.Path); err != nil || string(got) != string(before.Content) {
-		t.Errorf("the unit from before holds %q, %v", got, err)
-	}
-	if Exists(h.Paths.Unit()) {
-		t.Error("the unit is left in the folder that it was moved to")
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
-	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
@@ -23,10 +22,8 @@ import (
 // ships it, with the file it replaced, and dropped once that file has been put back.
 type Originals struct {
 	Links []state.LinkChange `json:"links"`
-	Unit  state.UnitFile     `json:"unit"`
-	// Packages were taken over; PackageUnit was their unit of the agent.
-	Packages    []state.Package `json:"packages,omitempty"`
-	PackageUnit []byte          `json:"package_unit,omitempty"`
+	// Packages were taken over.
+	Packages []state.Package `json:"packages,omitempty"`
 	// Arguments are the ones that the original agent was started with, and the first version is not.
 	Arguments []string `json:"arguments,omitempty"`
 	// Replaced are the files of the updater that was here before.
@@ -58,7 +55,8 @@ func (h *Host) WriteOriginals(o Originals) error {
 	return durable.WriteFile(h.originalsFile(), append(data, '\n'), 0o600)
 }
 
-func (h *Host) readOriginals() (o Originals, err error) {
+// Originals reads the record.
+func (h *Host) Originals() (o Originals, err error) {
 	err = h.decodeOriginals(&o)
 	return o, err
 }
@@ -72,28 +70,31 @@ func (h *Host) decodeOriginals(into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// Originals reads the record for a caller that cannot go on without it.
-func (h *Host) Originals() (Originals, error) {
-	b, err := h.readOriginals()
-	if errors.Is(err, fs.ErrNotExist) {
-		return b, failure.Unchanged("what was here before the first enable is not known (%s is missing)", h.originalsFile()).
-			To("`teleport-update uninstall --keep-agent` leaves the agent as plain files")
-	}
-	return b, err
-}
-
 // CheckNeverEnabled returns an error if it shows that an enable was proven here, nil if nothing
 // shows that. An updates.yaml without an active version does not settle it: the file may have been
 // lost, or written again by somebody who did not know the version.
 func (h *Host) CheckNeverEnabled() error {
-	if _, err := h.readOriginals(); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("what was here before the first enable is kept in %s", h.Paths.Original())
+	if err := h.CheckNothingLinked(); err != nil {
+		return err
 	}
 	used, err := h.Store.InUse(h.Paths.LinkDirs())
 	if err == nil && len(used) > 0 {
 		err = fmt.Errorf("links lead into, or processes run from, what is in %s: %s", h.Paths.Programs(), strings.Join(used, ", "))
 	}
 	return err
+}
+
+// CheckNothingLinked is CheckNeverEnabled for an uninstall, which leaves versions that processes execute.
+func (h *Host) CheckNothingLinked() error {
+	if _, err := h.Originals(); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("what was here before the first enable is kept in %s", h.Paths.Original())
+	}
+	for _, dir := range h.Paths.LinkDirs() {
+		if links, err := h.Store.LinksInto(dir); err != nil || len(links) > 0 {
+			return errors.Join(err, fmt.Errorf("links lead into %s: %s", h.Paths.Programs(), strings.Join(links, ", ")))
+		}
+	}
+	return nil
 }
 
 // NeverEnabled reports whether all that an enable left, which came to nothing, may go. If that is
@@ -112,7 +113,7 @@ func (h *Host) NeverEnabled(c state.Config) bool {
 // known returns what each name gets back that is not ours any more. If that is not known, its link
 // just goes: no version waits for it.
 func (h *Host) known() map[string]state.Before {
-	b, err := h.readOriginals()
+	b, err := h.Originals()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.Log.Warn("it is not known which files the links replaced", "error", err)
 	}
@@ -127,16 +128,16 @@ func (h *Host) known() map[string]state.Before {
 	return known
 }
 
-// Keep brings the originals up to a version that a transaction made ours, by its changes of links
-// and over a unit, and to the updater's own link, which is made after it.
-func (h *Host) Keep(links []state.LinkChange, unit state.UnitFile, tree versions.Tree, first bool) error {
+// Keep brings the originals up to a version that a transaction made ours by its changes of links, and to the updater's own link, which is
+// made after it.
+func (h *Host) Keep(links []state.LinkChange, tree versions.Tree, first bool) error {
 	own, err := PlanUpdaterLink(h.Paths.LinkDir, tree)
 	if err != nil {
 		return err
 	}
 	changes := slices.Concat(links, own)
 	if first && !h.HasOriginals() {
-		b := Originals{Unit: unit}
+		b := Originals{}
 		h.saveArguments(&b, tree)
 		if err := h.addTo(&b, changes); err != nil {
 			return err
@@ -151,7 +152,7 @@ func (h *Host) Keep(links []state.LinkChange, unit state.UnitFile, tree versions
 
 // Claim adds the names that changes make ours.
 func (h *Host) Claim(changes []state.LinkChange) error {
-	b, err := h.readOriginals()
+	b, err := h.Originals()
 	if err != nil {
 		return nil // uninstall says so
 	}
@@ -188,7 +189,7 @@ func (h *Host) addTo(b *Originals, changes []state.LinkChange) error {
 // Disclaim leaves out the names that the linked version does not have, and removes the copies of
 // files that stand there again. The copies go first, so that a run after a cut knows of them.
 func (h *Host) Disclaim(tree versions.Tree) error {
-	b, err := h.readOriginals()
+	b, err := h.Originals()
 	if err != nil {
 		return nil
 	}
@@ -267,8 +268,15 @@ func (h *Host) RecordPlaced(path, content string) error {
 
 func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
 
-// removePlaced removes the files that enable placed and nobody has changed since.
-func (b Originals) removePlaced() error {
+// RemovePlaced removes the files that enable placed and nobody has changed since.
+func RemovePlaced(h *Host) error {
+	b, err := h.Originals()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no version was proven, or an uninstall was cut off after it had removed this
+	}
+	if err != nil {
+		return err
+	}
 	for _, p := range b.Placed {
 		data, err := regular.Read(p.Path, state.MaxConfigSize, 0)
 		if err != nil || digest(data) != p.SHA256 {
@@ -279,4 +287,13 @@ func (b Originals) removePlaced() error {
 		}
 	}
 	return nil
+}
+
+// DescribePackages names packages for a person.
+func DescribePackages(packages []state.Package) string {
+	var names []string
+	for _, p := range packages {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
 }

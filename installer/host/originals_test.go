@@ -37,7 +37,7 @@ func TestWhatStoodThereIsKnownForAsLongAsANameIsOurs(t *testing.T) {
 		t.Fatalf("%v: a file that was lost is begun again, and uninstall would believe it", err)
 	}
 	first := []state.LinkChange{change("tbot", state.Before{Saved: "tbot-1"}), change("tsh", state.Before{Link: "/opt/tsh"})}
-	if err := i.Keep(first, state.UnitFile{}, tree, true); err != nil {
+	if err := i.Keep(first, tree, true); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(i.Paths.Original(), "tbot-1"), "mine")
@@ -105,7 +105,7 @@ func TestAnOriginalWhoseCopyIsGoneHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestAProgramUnderTheUpdatersNameIsPutBack(t *testing.T) {
+func TestTheUpdatersLinkTakesThePlaceOfAProgramAndGoes(t *testing.T) {
 	i := testHost(t)
 	path := filepath.Join(i.Paths.LinkDir, UpdaterName)
 	writeFile(t, path, "another's")
@@ -117,7 +117,7 @@ func TestAProgramUnderTheUpdatersNameIsPutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, tree.Binary(UpdaterName), string(program))
-	if err := i.Keep(nil, state.UnitFile{}, tree, true); err != nil {
+	if err := i.Keep(nil, tree, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.LinkUpdater(tree); err != nil {
@@ -130,17 +130,17 @@ func TestAProgramUnderTheUpdatersNameIsPutBack(t *testing.T) {
 	without := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "2.0.0")}
 	writeFile(t, without.Binary("teleport"), "program")
 	for _, next := range []versions.Tree{without, tree} {
-		if err := i.Keep(nil, state.UnitFile{}, next, false); err != nil {
+		if err := i.Keep(nil, next, false); err != nil {
 			t.Fatal(err)
 		}
 		if err := i.LinkUpdater(next); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := i.PutBack(t.Context()); err != nil {
+	if err := i.RemoveLinks(); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := os.ReadFile(path); err != nil || string(data) != "another's" {
-		t.Errorf("uninstall left %d bytes, %v; want what stood there", len(data), err)
+	if Exists(path) {
+		t.Error("uninstall left the updater's link")
 	}
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -116,17 +115,22 @@ func offOf(h *Host, of *otherUpdater) string {
 	}
 	program := filepath.Join(layout.LinkDir, UpdaterName)
 	if ownsUpdaterLink(h) {
-		program = ""
-		for _, pattern := range []string{layout.TeleportsDir + "/system/bin/", layout.TeleportsUpdaterDir + "/versions/*/bin/"} {
-			if found := othersAt(h, pattern+UpdaterName); len(found) > 0 {
-				program = found[len(found)-1]
-			}
-		}
+		program = h.OthersProgram()
 	}
 	if program == "" {
 		return "remove its files: " + strings.Join(h.othersFiles(), ", ")
 	}
 	return fmt.Sprintf("run `%s uninstall`, which is Teleport's own program", program)
+}
+
+// OthersProgram returns the newest program of Teleport's own updater that is here; empty if there is none.
+func (h *Host) OthersProgram() (program string) {
+	for _, pattern := range []string{layout.TeleportsDir + "/system/bin/", layout.TeleportsUpdaterDir + "/versions/*/bin/"} {
+		if found := othersAt(h, pattern+UpdaterName); len(found) > 0 {
+			program = found[len(found)-1]
+		}
+	}
+	return program
 }
 
 // ownsUpdaterLink reports whether the updater's name among the usual programs is ours.
@@ -202,59 +206,4 @@ func ReplacedTimers(files []state.LinkChange) (names []string) {
 		}
 	}
 	return names
-}
-
-// CheckPutBack says what keeps the agent of an updater that was replaced from being put
-// back.
-func (h *Host) CheckPutBack(b Originals) error {
-	if program := filepath.Join(h.Paths.LinkDir, AgentName); len(b.Replaced) > 0 && len(b.Packages) == 0 && !b.leaves(program) {
-		return failure.Unchanged("the agent that was here came with another updater, and what %s led to is gone", program).
-			To("`teleport-updater uninstall --keep-agent` leaves the agent as plain files")
-	}
-	return nil
-}
-
-// CheckInTheWay refuses to put the files back that links replaced if somebody put other files in the places of the links: the
-// other files would stay.
-func (b Originals) CheckInTheWay() error {
-	for _, c := range b.Links {
-		switch stays, err := staysInTheWay(c); {
-		case err != nil:
-			return failure.Unchanged("what was here before cannot be put back: %w", err)
-		case stays:
-			return failure.Unchanged("what was here before cannot be put back: somebody put a file in the place of the link %s", c.Path).
-				To("`mv %[1]s %[1]s.other` moves it away, then run the command again", c.Path).Refused()
-		}
-	}
-	return nil
-}
-
-// PutBackReplaced puts back what is left of an updater that was replaced: files that came with a
-// package are not there any more, and files that have come since, as with that updater itself,
-// stay. It returns the changes that it took back.
-func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
-	b, err := h.readOriginals()
-	if err != nil {
-		return nil, nil // there is none, or PutBack said so
-	}
-	for _, c := range b.Replaced {
-		now, err := beforeOf(c.Path)
-		if err != nil || now != (state.Before{}) && now != c.Before {
-			h.Log.Warn("a part of the updater that was here before is not put back: something else is in its place", "file", c.Path)
-			continue
-		}
-		program := cmp.Or(c.Before.Link, c.Path)
-		if leads := Exists(program) || b.putsBack(program); c.Before.Saved == "" && !leads {
-			h.Log.Warn("a part of the updater that was here before is not put back: what it leads to is gone", "link", c.Path,
-				"target", c.Before.Link)
-			continue
-		}
-		back = append(back, c)
-	}
-	back = Begun(back, h.Paths.Original())
-	return back, RevertLinks(back, h.Paths.Original())
-}
-
-func (b Originals) putsBack(path string) bool {
-	return slices.ContainsFunc(b.Replaced, func(c state.LinkChange) bool { return c.Path == path && c.Before.Saved != "" })
 }

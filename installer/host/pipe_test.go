@@ -66,7 +66,11 @@ func TestNoPipeIsWaitedFor(t *testing.T) {
 			}
 			return nil
 		}, ""},
-		"a file of enable's": {filepath.Join(t.TempDir(), "token"), func(path string) error { return Originals{Placed: []PlacedFile{{Path: path}}}.removePlaced() }, ""},
+		"a file of enable's": {filepath.Join(t.TempDir(), "token"), func(path string) error {
+			must(t, h.WriteOriginals(Originals{Placed: []PlacedFile{{Path: path}}}))
+			defer os.RemoveAll(h.Paths.Original())
+			return RemovePlaced(h)
+		}, ""},
 	} {
 		path := pipe(tc.path)
 		ended := make(chan error, 1)

@@ -85,13 +85,6 @@ func restore(path, saved, originalDir string) error {
 	return durable.CloneFile(filepath.Join(originalDir, saved), path)
 }
 
-// staysInTheWay reports whether RevertLinks refuses to take a change back: a regular file stands there that is neither the one
-// from before nor of the updater. Something that no program's place can hold is an error.
-func staysInTheWay(c state.LinkChange) (bool, error) {
-	now, err := beforeOf(c.Path)
-	return now.Saved != "" && now.Saved != c.Before.Saved && now.Saved != c.PutBack, err
-}
-
 // takeBack makes path the link that it was before a saved file took its place.
 func takeBack(c state.LinkChange) error {
 	now, err := beforeOf(c.Path)

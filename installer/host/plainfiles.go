@@ -15,21 +15,12 @@ import (
 	"teleport-update/versions"
 )
 
-// LeavePlainFiles replaces each link of the tree in linkDir by a copy of its target, durably, so
-// that the programs outlive the store. It can be repeated, even if the programs that have a place
-// of their own are gone by then.
+// LeavePlainFiles replaces each link of the tree in linkDir by a copy of its target, durably, so that the programs outlive the store. It
+// can be repeated.
 func LeavePlainFiles(linkDir string, t versions.Tree) error {
 	links, err := linksOf(t, linkDir)
-	if errors.Is(err, fs.ErrNotExist) && t.Programs != "" {
-		if left, linkErr := storeOf(t).LinksInto(linkDir); linkErr == nil && len(left) == 0 {
-			return nil
-		}
-	}
 	if err != nil {
 		return err
-	}
-	if t.HasUpdater() {
-		links[filepath.Join(linkDir, UpdaterName)] = t.Binary(UpdaterName)
 	}
 	for _, path := range slices.SortedFunc(maps.Keys(links), compareNames) {
 		target := links[path]
@@ -76,12 +67,8 @@ func outlivesStore(h *Host, path string, now state.Before) (bool, error) {
 	return !ours, err
 }
 
-// PlaceLost puts links and unit that are Lost in their places. The folder of programs may be gone, if an uninstall was cut
-// off after that: then LeavePlainFiles says whether anything is missing.
+// PlaceLost puts links and unit that are Lost in their places.
 func PlaceLost(h *Host, tree versions.Tree) error {
-	if _, err := tree.Binaries(); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	links, unit, err := Lost(h, tree)
 	if err != nil {
 		return err
@@ -107,9 +94,71 @@ func copyOver(from, to string) error {
 	return durable.CopyFile(to, f, 0o755)
 }
 
-// removeLinks removes every link of linkDir that leads into the store, durably.
-func removeLinks(linkDir string, s *versions.Store) error {
-	links, err := s.LinksInto(linkDir)
+// Programs returns the agent's programs in the folder of links: links into the store, or plain files that took their places. The tree is
+// the zero Tree if it is not known any more.
+func (h *Host) Programs(tree versions.Tree) (paths []string, err error) {
+	names, err := tree.Binaries()
+	if known := tree.Dir != "" && err == nil; !known {
+		o, originalsErr := h.Originals()
+		if originalsErr != nil && !errors.Is(originalsErr, fs.ErrNotExist) {
+			return nil, errors.Join(err, originalsErr)
+		}
+		names = []string{AgentName}
+		for _, l := range o.Links {
+			names = append(names, filepath.Base(l.Path))
+		}
+	}
+	slices.SortFunc(names, compareNames)
+	for _, name := range slices.Compact(names) {
+		path := filepath.Join(h.Paths.LinkDir, name)
+		program := ""
+		if tree.Dir != "" {
+			program = tree.Binary(name)
+		}
+		ours, err := h.isProgram(path, program)
+		if err != nil {
+			return nil, err
+		}
+		if ours && name != UpdaterName {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// isProgram reports whether a path is a link into the store, or a copy of a program; if the program is gone, any regular file.
+func (h *Host) isProgram(path, program string) (bool, error) {
+	if target, err := os.Readlink(path); err == nil {
+		return h.Store.Holds(path, target)
+	}
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	if Absent(program) {
+		return true, nil
+	}
+	return SameContent(program, path)
+}
+
+// RemovePlainFiles removes copies of the programs of a tree that took the places of links, as by an uninstall that was cut off.
+func (h *Host) RemovePlainFiles(tree versions.Tree) error {
+	paths, err := h.Programs(tree)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			if err := durable.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// RemoveLinks removes every link that leads into the store, durably.
+func (h *Host) RemoveLinks() error {
+	links, err := h.Store.LinksInto(h.Paths.LinkDir)
 	if err != nil {
 		return err
 	}
@@ -121,5 +170,5 @@ func removeLinks(linkDir string, s *versions.Store) error {
 	if len(links) == 0 {
 		return nil
 	}
-	return durable.SyncDir(linkDir)
+	return durable.SyncDir(h.Paths.LinkDir)
 }

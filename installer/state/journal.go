@@ -61,8 +61,6 @@ type Journal struct {
 
 	// Aside has the other names of files that somebody put in the way of the transaction.
 	Aside []string `json:"aside,omitempty"`
-
-	Uninstall *Uninstall `json:"uninstall,omitempty"` // an uninstall is left to do
 }
 
 // Verdict is why a transaction is undone, and what that speaks against. The zero Verdict means that
@@ -237,8 +235,6 @@ type Packages struct {
 	// Noted says that all of this is complete.
 	Kept  []KeptFile `json:"kept,omitempty"`
 	Noted bool       `json:"noted,omitempty"`
-	// Unit is the packages' unit, for uninstall.
-	Unit []byte `json:"unit,omitempty"`
 	// Version is the version that a package brought, which is kept to go back to.
 	Version *version.Release `json:"version,omitempty"`
 }
@@ -248,16 +244,6 @@ type KeptFile struct {
 	Path   string `json:"path"`
 	Saved  string `json:"saved,omitempty"`
 	Target string `json:"target,omitempty"` // of a link
-}
-
-// Uninstall is what a person asked for.
-type Uninstall struct {
-	KeepAgent bool `json:"keep_agent,omitempty"` // it stays, as plain files
-	// KeepsIn is where today's database is kept if it has to give way to one that the original agent
-	// can read.
-	KeepsIn string `json:"keeps_in,omitempty"`
-	// Proven means that the original agent was seen to be healthy, so that no later run restarts it.
-	Proven bool `json:"proven,omitempty"`
 }
 
 // JournalError means that a journal was read, or found to be no file of ours, and that this program

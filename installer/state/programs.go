@@ -18,9 +18,6 @@ func (p Paths) InPlace(asked string) Paths {
 		p = p.given(now.Spec)
 	}
 	if j, err := LoadJournal(p.Journal()); err == nil && j != nil {
-		if c, err := ParseConfig(j.Config); j.Config != "" && err == nil {
-			p = p.given(c.Spec) // an uninstall that was cut off has no updates.yaml any more
-		}
 		if j.To.Programs != "" {
 			p.ProgramsDir = filepath.Dir(j.To.Programs)
 			return p

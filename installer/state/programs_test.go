@@ -1,7 +1,6 @@
 package state
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,8 +29,8 @@ func TestProgramsAreWhereTheHostHasThem(t *testing.T) {
 			config:  "  active_version: 1.0.0\n  programs_dir: /srv/mine\n",
 			journal: `{"schema":1,"readable_from":1,"to":{"version":"1.1.0","edition":"oss","sha256":"","dir":"/x/1.1.0","programs":"/srv/open/1.1.0"}}`, want: "/srv/open",
 		},
-		"an uninstall that was cut off": {
-			journal: `{"schema":1,"readable_from":1,"phase":"uninstalling","config":"version: v1\nkind: agent_versions\nspec:\n  programs_dir: /srv/mine\n"}`, want: "/srv/mine",
+		"an open transaction without updates.yaml": {
+			journal: `{"schema":1,"readable_from":1,"phase":"begun","config":"version: v1\nkind: agent_versions\nspec:\n  programs_dir: /srv/mine\n"}`, want: "/srv/mine",
 		},
 		"what cannot be read": {config: "  programs_dir: relative\n", asked: "/srv/asked", want: "/srv/asked"},
 	} {
@@ -124,24 +123,6 @@ func TestPlacesThatEnableWasGivenAreKept(t *testing.T) {
 			}
 			if got := usual.InPlace(""); got != given {
 				t.Errorf("a later command has %+v; want %+v", got, given)
-			}
-			text, err := os.ReadFile(usual.Config())
-			if err != nil {
-				t.Fatal(err)
-			}
-			record, err := json.Marshal(map[string]any{"schema": 1, "readable_from": 1, "phase": "uninstalling", "config": string(text)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Remove(usual.Config()); err != nil {
-				t.Fatal(err)
-			}
-			writeFile(t, usual.Journal(), string(record))
-			if err := os.Chmod(usual.Journal(), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if got := usual.InPlace(""); got != given {
-				t.Errorf("after an uninstall that was cut off, a command has %+v; want %+v", got, given)
 			}
 		})
 	}

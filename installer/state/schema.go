@@ -8,7 +8,7 @@ import (
 
 // Schema is the schema of the journals and orders that this program writes, and the
 // highest that it can act on. It grows with every change of their form.
-const Schema = 3
+const Schema = 2
 
 // firstSchema is the lowest schema that any program knows.
 const firstSchema = 1
@@ -37,9 +37,6 @@ func needs() []need {
 
 		// A program of schema 1 takes a backup with two names for a damaged one.
 		{field: "database.second_dir", schema: 2, optional: true},
-
-		// A program of schema 2 gives the original agent a database that it cannot read.
-		{field: "uninstall.keeps_in", schema: 3},
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"teleport-update/internal/version"
 )
 
 // rows are what later schemas could bring.
@@ -14,7 +16,7 @@ func rows() []need {
 	return []need{
 		{field: "database.skipped", schema: 3, optional: true},
 		{field: "agent.state", value: "frozen", schema: 2},
-		{field: "uninstall.keep_agent", schema: 4},
+		{field: "from.version", schema: 4},
 	}
 }
 
@@ -23,13 +25,12 @@ func TestReadableFromIsRaisedOnlyForWhatIsUsed(t *testing.T) {
 		j    Journal
 		want int
 	}{
-		"nothing new":                      {Journal{}, 1},
-		"another value of a field":         {Journal{Agent: Agent{State: AgentRunning}}, 1},
-		"the value that is new":            {Journal{Agent: Agent{State: "frozen"}}, 2},
-		"two of them":                      {Journal{Agent: Agent{State: "frozen"}, Database: Database{Skipped: true}}, 3},
-		"one that was written before":      {Journal{Head: Head{ReadableFrom: 2}}, 2},
-		"one of a field that is not there": {Journal{Uninstall: &Uninstall{}}, 1},
-		"one below a field that is there":  {Journal{Uninstall: &Uninstall{KeepAgent: true}}, 4},
+		"nothing new":                     {Journal{}, 1},
+		"another value of a field":        {Journal{Agent: Agent{State: AgentRunning}}, 1},
+		"the value that is new":           {Journal{Agent: Agent{State: "frozen"}}, 2},
+		"two of them":                     {Journal{Agent: Agent{State: "frozen"}, Database: Database{Skipped: true}}, 3},
+		"one that was written before":     {Journal{Head: Head{ReadableFrom: 2}}, 2},
+		"one below a field that is there": {Journal{From: &Tree{Release: version.Release{Version: "1.0.0"}}}, 4},
 	} {
 		if err := tc.j.stamp(tc.j, rows()); err != nil || tc.j.ReadableFrom != tc.want || tc.j.Schema != Schema {
 			t.Errorf("%s: %+v, %v; want it to be readable from %d on", name, tc.j.Head, err, tc.want)

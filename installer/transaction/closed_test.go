@@ -128,7 +128,7 @@ func TestAnAgentThatFailsForItsFilesIsNoVersionsFault(t *testing.T) {
 	}
 }
 
-// Neither is an agent restarted by a person's word, nor left by an uninstall, nor stopped by an undoing.
+// Neither is an agent restarted by a person's word, nor stopped by an undoing.
 func TestAnAgentThatMayNotUseItsFilesIsNotStopped(t *testing.T) {
 	const says = "would not start again, for its user nobody may not execute"
 	m := upgrade(t, twoHolds)
@@ -138,9 +138,6 @@ func TestAnAgentThatMayNotUseItsFilesIsNotStopped(t *testing.T) {
 	must(t, err)
 	if err := CheckRestart(t.Context(), m.Machine, c); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("a restart: %v", err)
-	}
-	if _, err := m.planLeave(t.Context(), c, ""); err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("an uninstall: %v", err)
 	}
 	must(t, os.Chmod(m.Host.Paths.LinkDir, 0o755))
 
@@ -162,28 +159,4 @@ func TestAnAgentThatMayNotUseItsFilesIsNotStopped(t *testing.T) {
 		t.Error(err)
 	}
 	m.endsOn("1.0.0")
-}
-
-// An uninstall restarts an agent that runs as the one of before, also with the database as it is. What systemd would refuse, or
-// have wait with the agent down, is refused before anything is changed.
-func TestAnAgentThatCannotBeRestartedIsNotLeft(t *testing.T) {
-	for name, tc := range map[string]struct {
-		given func(m *model)
-		says  string
-	}{
-		"nothing":               {func(*model) {}, ""},
-		"systemd does not stop": {func(m *model) { m.ties.RefusesStop = true }, "RefuseManualStop="},
-		"a job is ahead":        {func(m *model) { m.blockers = []string{"cloud-final.service"} }, "cloud-final.service"},
-		"its processes stand":   {func(m *model) { m.frozenBy = "system.slice" }, "systemctl freeze"},
-		"it does not run":       {func(m *model) { m.ends(); m.blockers = []string{"cloud-final.service"} }, ""},
-	} {
-		m := upgrade(t, twoHolds)
-		tc.given(m)
-		database, err := m.Host.Database()
-		must(t, err)
-		_, err = seeLeaves(t.Context(), m.Machine, database)
-		if (err != nil) != (tc.says != "") || err != nil && (!strings.Contains(err.Error(), tc.says) || !failure.Is[*failure.RefusedError](err)) {
-			t.Errorf("%s: %v; want %q", name, err, tc.says)
-		}
-	}
 }

@@ -40,7 +40,7 @@ func (t *transaction) finish(ctx context.Context) error {
 		return err
 	}
 	first := c.Spec.ActiveVersion == ""
-	if err := t.m.Host.Keep(t.j.Links, t.j.Unit, tree, first); err != nil {
+	if err := t.m.Host.Keep(t.j.Links, tree, first); err != nil {
 		return fmt.Errorf("keep what was here before: %w", err)
 	}
 	if err := t.replaceOthers(ctx); err != nil {
@@ -285,7 +285,7 @@ func (m *Machine) setOutdatedAside(j *openJournal) error {
 // keep or lose them. A link alone proves nothing, either: somebody who put a link in the way of an open
 // transaction has not put a unit there.
 func (m *Machine) leftBehind(j *openJournal) bool {
-	if j.Uninstall != nil || host.AgentLinkIsBack(j.Links) {
+	if host.AgentLinkIsBack(j.Links) {
 		return false
 	}
 	program, err := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))

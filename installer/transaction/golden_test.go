@@ -54,7 +54,7 @@ func TestTheJournalOfEachPhaseKeepsItsForm(t *testing.T) {
 func TestOrdersKeepTheirForm(t *testing.T) {
 	var r Request
 	golden.Fill(&r)
-	for name, o := range map[string]Order{"switch": {Transaction: &r}, "uninstall": {Uninstall: &state.Uninstall{KeepAgent: true}}} {
+	for name, o := range map[string]Order{"switch": {Transaction: &r}} {
 		o.Writer = "/usr/bin/teleport-update"
 		must(t, o.Stamp(o))
 		data, err := json.MarshalIndent(o, "", "  ")

@@ -269,59 +269,15 @@ func (r *openJournal) setRestored(yes bool) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
 }
 
-// journalRestored is setRestored, durably, for an uninstall.
-func (r *openJournal) journalRestored() error {
-	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
-}
-
-// journalCalledOff notes that an uninstall is called off, and why.
-func (r *openJournal) journalCalledOff(reason string) error {
-	return r.journal(aboutVerdict, func(j *state.Journal) { j.Verdict.Reason = reason })
-}
-
-// journalOriginalProven notes that the original agent was seen to be healthy, or is to stay as it is.
-func (r *openJournal) journalOriginalProven() error {
-	return r.journal(aboutAgent, func(j *state.Journal) {
-		if j.Uninstall == nil {
-			j.Uninstall = &state.Uninstall{}
-		}
-		j.Uninstall.Proven = true
-	})
-}
-
-// journalTodayBack notes that the database that an uninstall exchanged is back, so that it is not restored again, over what was
-// written since.
-func (r *openJournal) journalTodayBack() error {
-	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Restored = false })
-}
-
-// journalFound notes, before an uninstall stops the agent, whether it ran in this boot.
-func (r *openJournal) journalFound(s state.AgentState, boot string) error {
-	return r.journal(aboutAgent, func(j *state.Journal) {
-		j.Agent.State = s
-		j.SetBoot(boot)
-	})
-}
-
-// journalTodayKept notes that the database that an uninstall exchanges is backed up.
-func (r *openJournal) journalTodayKept() error {
-	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
-}
-
-// journalTodayUnkept notes that the backup of that database is about to be made anew.
-func (r *openJournal) journalTodayUnkept() error {
-	return r.journal(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
-}
-
 // journalAside notes the new name of a file that is about to be moved out of the way.
 func (r *openJournal) journalAside(name string) error {
 	return r.journal(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
 }
 
 // journalPackages notes what is to stay of packages that are about to be removed.
-func (r *openJournal) journalPackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
+func (r *openJournal) journalPackages(own []string, kept []state.KeptFile, was *version.Release) error {
 	return r.journal(aboutPackages, func(j *state.Journal) {
-		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Version, j.Packages.Noted = own, kept, unit, was, true
+		j.Packages.Own, j.Packages.Kept, j.Packages.Version, j.Packages.Noted = own, kept, was, true
 	})
 }
 

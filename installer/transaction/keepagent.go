@@ -14,15 +14,12 @@ import (
 	"teleport-update/versions"
 )
 
-// An uninstall may leave the active version as plain files. Nothing brings another version to the host after that, so the files have
-// to start, on today's database.
+// An uninstall leaves the active version as plain files. Nothing brings another version to the host after that, so the files have to
+// start, on today's database.
 
 // checkKeeps refuses to leave the active version as plain files if it may not start again as such.
-func checkKeeps(ctx context.Context, m *Machine, c state.Config, seen Seen) error {
-	tree, err := m.toKeep(c)
-	if err == nil {
-		err = m.CheckPair(ctx, c, tree, seen)
-	}
+func checkKeeps(ctx context.Context, m *Machine, c state.Config, tree versions.Tree, seen Seen) error {
+	err := m.CheckPair(ctx, c, tree, seen)
 	if err == nil {
 		err = checkKeepsOwn(ctx, m, c, seen)
 	}

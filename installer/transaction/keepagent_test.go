@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"teleport-update/installer/host"
-	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/systemd"
 )
@@ -63,7 +62,7 @@ func TestAnUninstallThatKeepsTheAgentLeavesOneThatStarts(t *testing.T) {
 			link := filepath.Join(m.Host.Paths.LinkDir, "teleport")
 			program := filepath.Join(m.Host.Paths.Versions(), "1.1.0", "bin", "teleport")
 			spoil.does(t, m, program, link)
-			err, _ := m.leave(state.Uninstall{KeepAgent: true})
+			err, _ := m.leave(false)
 			if failure.Is[*failure.RefusedError](err) != spoil.refused && err == nil || !spoil.refused && err != nil {
 				t.Fatalf("it ends with %v; want it refused: %t", err, spoil.refused)
 			}
@@ -97,7 +96,7 @@ func TestAnUninstallThatKeepsTheAgentLeavesWhatIsOfOthers(t *testing.T) {
 	for path, content := range theirs {
 		writeFile(t, path, content)
 	}
-	if err, _ := m.leave(state.Uninstall{KeepAgent: true}); err != nil {
+	if err, _ := m.leave(false); err != nil {
 		t.Fatal(err)
 	}
 	for path, content := range theirs {
@@ -157,7 +156,7 @@ func TestAnUninstallThatKeepsTheAgentKeepsItsSettings(t *testing.T) {
 			t.Errorf("User= is lost:\n%s", all)
 		}
 	}
-	if err, _ := dry.leave(state.Uninstall{KeepAgent: true}); err != nil {
+	if err, _ := dry.leave(false); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, dry)
@@ -170,7 +169,7 @@ func TestAnUninstallThatKeepsTheAgentKeepsItsSettings(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/boot=%v/%d %s", name, boot, n, call), func(t *testing.T) {
 					m := carriedHost(t)
 					m.meets(n, o)
-					m.leave(state.Uninstall{KeepAgent: true})
+					m.leave(false)
 					m.dropHooks()
 					if places(m) != before {
 						t.Errorf("after the cut the agent is led to %+v", places(m))
@@ -178,12 +177,8 @@ func TestAnUninstallThatKeepsTheAgentKeepsItsSettings(t *testing.T) {
 					if boot {
 						m.reboot()
 					}
-					if host.Exists(m.Host.Paths.Journal()) {
-						if err, _ := m.tick(); err != nil {
-							t.Errorf("the next run ends with %v", err)
-						}
-					} else if host.Exists(m.Host.Paths.Versions()) {
-						if err, _ := m.leave(state.Uninstall{KeepAgent: true}); err != nil {
+					if host.Exists(m.Host.Paths.Versions()) {
+						if err, _ := m.leave(false); err != nil {
 							t.Errorf("once more, it ends with %v", err)
 						}
 					}

@@ -220,7 +220,7 @@ func (m *model) enable() {
 	links, err := m.Host.PlanLinks(tree)
 	must(m.t, err)
 	must(m.t, m.Host.Place(tree, links))
-	must(m.t, m.Host.WriteOriginals(host.Originals{Links: links, Unit: state.UnitFile{Path: m.Host.Paths.Unit()}}))
+	must(m.t, m.Host.WriteOriginals(host.Originals{Links: links}))
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: "proxy", Enabled: true, ActiveVersion: m.from.Version, Health: state.HealthSpec{Settings: settings.Settings{ReadyURL: readyURL}}}
 	c.Status.ActiveEdition = version.OSS

@@ -41,6 +41,9 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 		// An uninstall was ended, and the lock went with all the rest.
 		return m.Open(ctx)
 	}
+	if err := m.Host.KeepAtBoot(); err != nil {
+		return state.Config{}, nil, err
+	}
 	if c, err = m.FreshConfig(); err != nil {
 		return state.Config{}, nil, err
 	}

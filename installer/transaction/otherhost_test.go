@@ -21,7 +21,6 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/backup"
-	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
 
@@ -131,37 +130,6 @@ func TestAVersionDoesNotGoBackToTheDatabaseOfAnotherHost(t *testing.T) {
 	}
 }
 
-func TestAnUninstallDoesNotGoBackToTheDatabaseOfAnotherHost(t *testing.T) {
-	for name, tc := range otherHosts {
-		for _, another := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, and another backup is this host's: %v", name, another), func(t *testing.T) {
-				m := firstEnable(t, holds)
-				m.join(thisHost)
-				older := filepath.Join(t.TempDir(), "backup")
-				db, err := backup.Open(m.db)
-				must(t, err)
-				defer db.Close()
-				_, err = db.Take(t.Context(), backup.TakeRequest{Dir: older, Meta: backup.Meta{Proxy: "proxy", Created: m.Now().Add(-time.Hour)}})
-				must(t, err)
-				m.join(tc.then)
-				must(t, m.transact(t.Context(), m.firstRequest()))
-				m.join(thisHost)
-				if another {
-					dir := filepath.Join(m.Host.Paths.Versions(), "1.0.5")
-					must(t, errors.Join(os.Mkdir(dir, 0o755), os.Rename(older, filepath.Join(dir, "backup"))))
-				}
-				leave := func() error { err, _ := m.leave(state.Uninstall{}); return err }
-				if tc.says != "" && !another {
-					m.refusedAsIs(leave, tc.says)
-				} else {
-					must(t, errors.Join(leave(), m.leftToBefore()))
-				}
-				m.isStill(thisHost)
-			})
-		}
-	}
-}
-
 // A version that failed may have joined anew, or have lost the certificates: that is what is undone, and must not keep the host on it.
 func TestAnUndoingRestoresItsOwnBackupWhoeverTheAgentIsNow(t *testing.T) {
 	for _, kind := range []Kind{Update, Downgrade} {
@@ -214,7 +182,7 @@ func TestAnUninstallKeepsABackupOfThisHostBehindOneOfAnother(t *testing.T) {
 	m.join(thisHost)
 	dir := filepath.Join(m.Host.Paths.Versions(), "1.0.5")
 	must(t, errors.Join(os.Mkdir(dir, 0o755), os.Rename(older, filepath.Join(dir, "backup"))))
-	err, _ = m.leave(state.Uninstall{KeepAgent: true})
+	err, _ = m.leave(false)
 	must(t, err)
 	var names []string
 	kept, _ := filepath.Glob(filepath.Join(m.Host.Paths.KeptBackups(), "*"))

@@ -316,32 +316,26 @@ func TestAStoppedVersionThatIsPutBackIsNotProvenWithTablesOfAnother(t *testing.T
 	}
 }
 
-// An uninstall goes the same way, and would keep the database as the active version's. One that keeps the agent would leave a version
-// that cannot start on it.
-func TestAnUninstallDoesNotGoBackOverTablesOfAnotherVersion(t *testing.T) {
+// An uninstall would leave a version that cannot start on its database.
+func TestAnUninstallLeavesNoVersionThatIsStoppedOnTablesOfAnother(t *testing.T) {
 	for name, stop := range map[string]bool{"stopped": true, "healthy": false} {
-		for _, keepAgent := range []bool{false, true} {
-			m := migrated(t)
-			c, err := m.Host.Paths.LoadConfig()
-			must(t, err)
-			if stop {
-				m.stopUnit()
-			}
-			c.Status.ActiveSchema = "1-2345"
-			must(t, c.Save(m.Host.Paths.Config()))
-			_, err = m.CheckUninstall(context.Background(), c, state.Uninstall{KeepAgent: keepAgent}, m)
-			if failure.Is[*failure.RefusedError](err) != stop || stop && !saysAll(err, []string{"other tables than version 1.1.0", "pin VERSION"}) {
-				t.Errorf("%s, keep agent %t: it ends with %v; want it refused: %v", name, keepAgent, err, stop)
-			}
-			if err != nil && strings.Contains(err.Error(), "--keep-agent") {
-				t.Errorf("%s, keep agent %t: %v advises what is refused, too", name, keepAgent, err)
-			}
+		m := migrated(t)
+		c, err := m.Host.Paths.LoadConfig()
+		must(t, err)
+		if stop {
+			m.stopUnit()
+		}
+		c.Status.ActiveSchema = "1-2345"
+		must(t, c.Save(m.Host.Paths.Config()))
+		_, err = m.CheckUninstall(context.Background(), false, m)
+		if failure.Is[*failure.RefusedError](err) != stop || stop && !saysAll(err, []string{"other tables than version 1.1.0", "pin VERSION"}) {
+			t.Errorf("%s: it ends with %v; want it refused: %v", name, err, stop)
 		}
 	}
 }
 
-// Records and links of the day before were put back under a later version, or over its database: an uninstall that keeps the agent
-// leaves one that runs, now and after a boot, or nothing is changed.
+// Records and links of the day before were put back under a later version, or over its database: an uninstall
+// leaves an agent that runs, now and after a boot, or nothing is changed.
 func TestAnUninstallKeepsNoVersionOnTablesOfAnother(t *testing.T) {
 	for name, restarted := range map[string]bool{"the later version runs": false, "the earlier version was started": true} {
 		for schema, refused := range map[int]bool{3: true, 2: !restarted} {
@@ -364,7 +358,7 @@ func TestAnUninstallKeepsNoVersionOnTablesOfAnother(t *testing.T) {
 				if restarted {
 					must(t, m.restartUnit())
 				}
-				err, _ = m.leave(state.Uninstall{KeepAgent: true})
+				err, _ = m.leave(false)
 				if failure.Is[*failure.RefusedError](err) != refused || !refused && err != nil {
 					t.Errorf("it ends with %v; want it refused: %t", err, refused)
 				}

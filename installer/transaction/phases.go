@@ -12,13 +12,12 @@ import (
 // The phases of a transaction. Each is on stable storage before the first change
 // that it stands for.
 const (
-	begun        state.Phase = "begun"
-	switched     state.Phase = "switched"
-	rollingBack  state.Phase = "rolling_back"
-	restored     state.Phase = "restored"
-	proven       state.Phase = "proven"
-	replacing    state.Phase = "replacing"
-	uninstalling state.Phase = "uninstalling"
+	begun       state.Phase = "begun"
+	switched    state.Phase = "switched"
+	rollingBack state.Phase = "rolling_back"
+	restored    state.Phase = "restored"
+	proven      state.Phase = "proven"
+	replacing   state.Phase = "replacing"
 )
 
 // phase is one row of the machine. It says what a transaction may do next, what may be written down
@@ -54,8 +53,6 @@ const (
 	seesFilesThere recovery = "puts back links, unit and enablement of the new version, where somebody took them away"
 	commits        recovery = "commits it"
 	replacesRest   recovery = "goes on with it, and commits the version"
-	releasesFiles  recovery = "puts links and unit in their places, and the database that the agent of before can read"
-	uninstallsRest recovery = "goes on with it"
 )
 
 // phases is the table. The first row is a transaction that is not written down yet, or whose
@@ -66,7 +63,7 @@ func phases() []phase {
 			name:      "",
 			guarantee: "Nothing was changed.",
 			notes:     []about{aboutAgent}, // of a take-over, which is proven at once
-			next:      []state.Phase{begun, switched, rollingBack, proven, uninstalling},
+			next:      []state.Phase{begun, switched, rollingBack, proven},
 		},
 		{
 			name: begun,
@@ -124,21 +121,6 @@ func phases() []phase {
 			boot:     seesFilesThere,
 			live:     replacesRest,
 			working:  atWork, cutOff: transactionCutOff,
-		},
-		{
-			name: uninstalling,
-			guarantee: "Links and unit are being made what the first enable found, and then all of the updater's is removed, the journal with it. " +
-				"There is only forward, unless the agent of before is not healthy: then a verdict is noted, and the version of today comes back.",
-			notes:   []about{aboutDatabase, aboutAgent, aboutVerdict},
-			boot:    releasesFiles,
-			live:    uninstallsRest,
-			working: func(j *state.Journal) string { return "uninstalling since " + timeOf(j) },
-			cutOff: func(j *state.Journal) string {
-				if why := j.Verdict.Reason; why != "" {
-					return "an uninstall was called off (" + why + "); the next run brings the version of today back"
-				}
-				return "an uninstall was cut off; `teleport-update uninstall` goes on with it"
-			},
 		},
 	}
 }

@@ -103,8 +103,6 @@ type preflightCheck struct {
 	sentence, advice string
 	// stays means that the check's error does not say what state the host is in.
 	stays bool
-	// leaves means that an uninstall that exchanges the database asks the check, too.
-	leaves bool
 	// standing means that the check is about the host alone, and `status` asks it before there is a change: see Standing.
 	standing bool
 }

@@ -46,9 +46,6 @@ func TestArchitectureShowsThePreflight(t *testing.T) {
 			return check.needs&s.stage != 0 || s.stage == 0
 		})
 		by := stages[i].name
-		if check.leaves {
-			by += ", an uninstall that restores a database"
-		}
 		if check.standing {
 			by += ", `status`, `verify`"
 		}

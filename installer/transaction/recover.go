@@ -106,9 +106,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
 	t.holdOthersAgain(ctx, state.LockPatience)
-	if j.Uninstall == nil { // an uninstall logs for itself
-		t.m.Host.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
-	}
+	t.m.Host.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
 	return recoveries()[row.live](t, ctx)
 }
 

@@ -98,16 +98,6 @@ func scenes() []scene {
 			})
 			return m
 		}},
-		{"uninstalling", func(t *testing.T) *model {
-			m := sound(t)
-			m.cut("daemon-reload", 1, false)
-			if err, dead := m.runs(func() error { return m.uninstall(t.Context(), state.Uninstall{KeepAgent: false}) }); !dead {
-				t.Fatalf("the uninstall was not killed: %v; calls %q", err, m.calls)
-			}
-			m.dropHooks()
-			m.calls = nil
-			return m
-		}},
 	}
 }
 
@@ -187,7 +177,7 @@ func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
 						m := s.make(t)
 						m.meets(n, o)
 						err, dead := m.recovers(boot)
-						m.settles(o, err, dead || j.Phase == uninstalling)
+						m.settles(o, err, dead)
 					})
 				}
 			}
@@ -317,7 +307,7 @@ func TestASystemdThatDoesNotAnswer(t *testing.T) {
 			}
 			m.startUnit() // by the unit that systemd has in memory
 			m.reachable = true
-			m.settles(outcome{}, nil, s.name == "uninstalling")
+			m.settles(outcome{}, nil, false)
 			if text, _ := os.ReadFile(m.Host.Paths.Unit()); m.unit != string(text) {
 				t.Errorf("systemd has %q in memory, the unit is %q", m.unit, text)
 			}

@@ -18,7 +18,6 @@ func recoveries() map[recovery]func(*transaction, context.Context) error {
 		putsFilesBack: (*transaction).undoAtBoot, undoesIt: (*transaction).undoUnknown, watchesAgain: (*transaction).watchAgain,
 		undoesTheRest: (*transaction).undoAndLog, leavesFiles: (*transaction).leave, seesOldRun: (*transaction).undoAndLog,
 		seesFilesThere: (*transaction).reconcileAtBoot, commits: (*transaction).finish, replacesRest: (*transaction).finish,
-		releasesFiles: (*transaction).releaseAtBoot, uninstallsRest: (*transaction).uninstallAgain,
 	}
 }
 

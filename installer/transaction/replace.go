@@ -93,22 +93,6 @@ func (t *transaction) replaceOthers(ctx context.Context) error {
 	return nil
 }
 
-// bringOthersBack makes an uninstall bring back the updater that was replaced, as far as it is
-// still there. It runs after our own units are gone, whose names it may have.
-func (t *transaction) bringOthersBack(ctx context.Context) error {
-	back, err := t.m.Host.PutBackReplaced()
-	if err != nil {
-		return fmt.Errorf("put back the updater that was here before: %w", err)
-	}
-	for _, name := range host.ReplacedTimers(back) {
-		if err := t.agent.StartTimer(ctx, name, true); err != nil {
-			return fmt.Errorf("start the updater that was here before: %w", err)
-		}
-		t.m.Host.Log.Info("the updater that was here before is back", "timer", name)
-	}
-	return nil
-}
-
 // recoverLater has the rest of a transaction closed once the agent has been started. Elsewhere the
 // first run of our timer does so, but here another updater's timer is in its place.
 func (t *transaction) recoverLater(ctx context.Context) {

@@ -44,14 +44,13 @@ type Request struct {
 	BelowMinimum bool `json:"below_minimum,omitempty"`
 }
 
-// Order is the second half of a command; one of its fields is set. It crosses a process boundary as
+// Order is the second half of a command. It crosses a process boundary as
 // JSON on standard input, because templates may carry credentials and arguments can be read by
 // anybody. An upgrade of the package may have exchanged the program in between, so it says which
 // programs may act on it, as the journal does.
 type Order struct {
 	state.Head
-	Transaction *Request         `json:"switch,omitempty"`
-	Uninstall   *state.Uninstall `json:"uninstall,omitempty"`
+	Transaction *Request `json:"switch,omitempty"`
 }
 
 // ReadOrder reads the order of another process of this program. A *failure.RefusedError means that
@@ -67,8 +66,8 @@ func ReadOrder(r io.Reader) (Order, error) {
 		return Order{}, failure.Unchanged("an older teleport-update took the place of this one during the transaction: %v", newer).
 			To("run the command again").Refused()
 	}
-	if err == nil && (o.Transaction == nil) == (o.Uninstall == nil) {
-		err = errors.New("it asks for nothing, or for two things at once")
+	if err == nil && o.Transaction == nil {
+		err = errors.New("it asks for nothing")
 	}
 	if err != nil {
 		return Order{}, fmt.Errorf("read the request: %w; this command is for teleport-update itself", err)

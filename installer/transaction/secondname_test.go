@@ -36,9 +36,6 @@ func TestAVersionThatIsRemovedIsGoneBackToAllTheSame(t *testing.T) {
 		all = append(all, cutOff("of the same schema, "+string(f), same, Update, call, nth, false))
 	}
 	for _, s := range all {
-		if s.name == "uninstalling" {
-			continue
-		}
 		for _, boot := range []bool{false, true} {
 			if some.skips() {
 				continue

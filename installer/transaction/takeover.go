@@ -15,9 +15,7 @@ import (
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
-	"teleport-update/internal/regular"
 	"teleport-update/ospackage"
-	"teleport-update/versions/archive"
 )
 
 // removeAgain is how long the timer leaves a package alone if its own scripts, or packages that
@@ -160,13 +158,7 @@ func (o takingOver) saveFromPackages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var unit []byte
-	for _, dir := range slices.Backward(layout.PackageUnitDirs) {
-		if content, err := regular.Read(filepath.Join(dir, o.t.m.Host.Paths.AgentUnit()), archive.MaxUnit, 0); err == nil {
-			unit = content
-		}
-	}
-	return o.t.j.journalPackages(own, kept, unit, o.keepPackageVersion(ctx))
+	return o.t.j.journalPackages(own, kept, o.keepPackageVersion(ctx))
 }
 
 // linksTo returns the links in a folder that lead to files of a package: the package's script made
@@ -218,7 +210,7 @@ func (o takingOver) keepPackages() error {
 	if err != nil {
 		return err
 	}
-	b.Packages, b.PackageUnit = o.t.j.Packages.Found, o.t.j.Packages.Unit
+	b.Packages = o.t.j.Packages.Found
 	return o.t.m.Host.WriteOriginals(b)
 }
 

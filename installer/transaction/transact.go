@@ -300,12 +300,7 @@ func isAbove(dir, path string) bool {
 }
 
 // Do carries an order out in this process.
-func (m *Machine) Do(ctx context.Context, o Order) error {
-	if o.Uninstall != nil {
-		return m.uninstall(ctx, *o.Uninstall)
-	}
-	return m.transact(ctx, *o.Transaction)
-}
+func (m *Machine) Do(ctx context.Context, o Order) error { return m.transact(ctx, *o.Transaction) }
 
 // DoTransient carries an order out in a transient unit of its own if systemd runs, since the
 // operator's shell may be a child of the very agent that is about to be stopped. Without systemd it

@@ -163,7 +163,7 @@ func TestATransactionThatMetAnotherFileThanPlannedIsClosed(t *testing.T) {
 
 // An error that says nothing was changed would be wrong while a transaction is open.
 func TestWhatCannotBeReadInAnOpenTransactionSaysHowFarItIs(t *testing.T) {
-	for _, p := range []state.Phase{restored, proven, uninstalling} {
+	for _, p := range []state.Phase{restored, proven} {
 		m := testMachine(t)
 		tr := m.open(t, p, nil)
 		writeFile(t, m.Host.Paths.Config(), "no configuration")

@@ -4,246 +4,112 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
-	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/executable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
 	"teleport-update/versions"
 )
 
-// uninstall takes the updater off the host. The agent goes back to what the first enable found,
-// which may be none, or it stays as plain files.
-func (m *Machine) uninstall(ctx context.Context, u state.Uninstall) error {
-	c, unlock, err := m.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	agent, err := m.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	return m.uninstallLocked(ctx, c, agent, u)
+// An uninstall removes the updater. The agent stays as it runs: nothing stops or restarts it, and no database moves. An uninstall is no
+// transaction: each of its steps can be repeated, so a command that was cut off is run again.
+
+// Uninstall is an uninstall: what the checks found, and what is left once it is over.
+type Uninstall struct {
+	WithAgent bool
+	Config    state.Config
+	// Programs are the files of the agent in the folder of links, and Unit is its unit: plain files without the updater.
+	Programs []string
+	Unit     string
+	// Executing are folders from which processes execute, so that they stay; Unseen is why others may. AtBoot means that the next boot
+	// removes them.
+	Executing []string
+	Unseen    error
+	AtBoot    bool
+	// tree is the active version; not set if links and unit are plain files already.
+	tree *versions.Tree
 }
 
-func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, u state.Uninstall) error {
-	if err := readUnit(ctx, m, agent); err != nil {
-		return err
+// CheckUninstall says what keeps the host from its state without the updater. It changes nothing.
+func (m *Machine) CheckUninstall(ctx context.Context, withAgent bool, seen Seen) (u Uninstall, err error) {
+	u = Uninstall{WithAgent: withAgent, Unit: m.Host.Paths.Unit()}
+	if u.Config, err = m.FreshConfig(); err != nil {
+		return u, err
 	}
-	database, err := m.CheckUninstall(ctx, c, u, m)
+	if !host.Absent(m.Host.Paths.Journal()) || !withAgent && !nothingStopped(m.Host.Paths) {
+		return u, failure.Unchanged("a change of version is open, and the files that it needs would be removed").
+			To("`teleport-update update` closes it, then run the command again").Refused()
+	}
+	if err = m.checkAgentStays(ctx, &u, seen); err != nil {
+		return u, err
+	}
+	u.Executing, u.Unseen, err = m.Host.Store.Executing(host.UpdaterName)
+	if err != nil {
+		return u, fmt.Errorf("find out what executes versions: %w", err)
+	}
+	u.AtBoot = m.Host.RemovesAtBoot(u.Executing)
+	return u, m.checkEnds(u)
+}
+
+// checkAgentStays refuses to leave an agent that may not start again without the updater.
+func (m *Machine) checkAgentStays(ctx context.Context, u *Uninstall, seen Seen) error {
+	c := u.Config
+	if c.Spec.ActiveVersion == "" {
+		if err := m.Host.CheckNothingLinked(); err != nil {
+			return failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Host.Paths.Config(), err).
+				To("`teleport-update enable` first, then uninstall").Refused()
+		}
+		return nil
+	}
+	tree, whole, err := m.Active(c)
 	if err != nil {
 		return err
 	}
-	j := m.newJournal(ctx, agent)
-	j.Uninstall = &u
-	t := &transaction{m: m, agent: agent}
-	defer t.closeDatabase()
-	sight, err := agent.Look(ctx)
+	if u.WithAgent {
+		if whole {
+			u.tree = &tree
+		}
+		return nil
+	}
+	plain, err := m.isPlain()
 	if err != nil {
 		return err
 	}
-	j.Agent = sight.asFound()
-	if j.Agent.Dependents, err = goesDown(ctx, agent, sight.Ties); err != nil {
-		return err
-	}
-	j.Database.Absent = database.Absent
-	if database.Plan != state.KeepDatabase {
-		j.Database, u.KeepsIn = database, m.keptDir(c.Spec.ActiveVersion)
-		if database.Plan == state.RestoreDatabase {
-			err = t.canLeave(ctx, c, sight, &j.Database)
-		} else {
-			j.Database.Dir = u.KeepsIn
-			err = t.holdDatabase(ctx, &j.Database)
+	if !plain {
+		if tree, err = m.toKeep(c); err == nil {
+			err = checkKeeps(ctx, m, c, tree, seen)
 		}
 		if err != nil {
 			return err
 		}
+		u.tree = &tree
 	}
-	if err := m.suitRescuer(ctx, j); err != nil {
-		return failure.Unchanged("%w", err)
-	}
-	if j.Config, err = c.Text(); err != nil {
-		return err
-	}
-	// The timer must not repair files that are being taken away.
-	c.Spec.Enabled = false
-	if err := c.Save(m.Host.Paths.Config()); err != nil {
-		return err
-	}
-	t.j = newOpenJournal(m.Host.Paths.Journal(), j)
-	if c.Spec.ActiveVersion != "" {
-		if err := t.j.enter(uninstalling); err != nil {
-			return err
-		}
-	}
-	return t.finishUninstall(ctx, c)
-}
-
-// CheckUninstall says what keeps the host from its state without the updater, and what happens to
-// the agent's database. It changes nothing.
-func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall, seen Seen) (state.Database, error) {
-	keeps := state.Database{Plan: state.KeepDatabase}
-	switch {
-	case c.Spec.ActiveVersion == "":
-		// All of the store goes, and nothing is put in the place of links into it.
-		if err := m.Host.CheckNeverEnabled(); err != nil {
-			return keeps, failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Host.Paths.Config(),
-				err).
-				To("`teleport-update enable` first, then uninstall").Refused()
-		}
-		return keeps, nil
-	case u.KeepAgent:
-		if err := checkKeeps(ctx, m, c, seen); err != nil {
-			return keeps, err
-		}
-		return keeps, checkEnds(ctx, m, c, u)
-	}
-	o, err := m.Host.Originals()
-	if err == nil {
-		err = m.Host.PlainUnit(ctx, &o)
-	}
-	if err == nil {
-		err = m.Host.CheckPutBack(o)
-	}
-	if err != nil {
-		return keeps, err
-	}
-	if program, comes := m.Host.AgentBefore(o); comes {
-		keeps, err = m.planLeave(ctx, c, program)
-	}
-	if err == nil && keeps.Plan != state.KeepDatabase {
-		err = m.checkRoom(keeps, keeps.Dir)
-	}
-	if err == nil {
-		err = o.CheckInTheWay() // last but for room: a program that changed the database is to stay in its place
-	}
-	if err == nil {
-		err = checkEnds(ctx, m, c, u)
-	}
-	return keeps, err
-}
-
-// finishUninstall can be cut off anywhere and begun again.
-func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error {
-	if t.isCalledOff() {
-		return t.callOff(ctx, c)
-	}
-	// If it goes on after a cut, updates.yaml may have been lost meanwhile.
-	if c.Spec.ActiveVersion != "" || t.j.Phase == uninstalling {
-		if err := t.goBack(ctx, c); err != nil {
-			return err
-		}
-		if err := t.startOriginal(ctx); err != nil {
-			if err = t.orCallOff(ctx, c, err); err != nil {
-				return err
-			}
-		}
-		t.startDependents(ctx)
-	}
-	if !t.keepsAgent() {
-		// Remove files that came with today's version, which may have come back until here.
-		if err := host.RemovePlaced(t.m.Host); err != nil {
-			return err
-		}
-	}
-	t.m.warn(dropNeedless(ctx, t), "a backup of the agent's database stays", "folder", t.asked().KeepsIn)
-	if err := t.m.keepBackups(ctx); err != nil {
-		return err
-	}
-	if err := t.m.Host.RemoveUnits(ctx, t.agent); err != nil {
-		return err
-	}
-	if !t.keepsAgent() {
-		if err := t.bringOthersBack(ctx); err != nil {
-			return err
-		}
-	}
-	t.m.warn(state.RemoveTextfile(c.Spec.TextfileDir), "the metrics for node_exporter stay", "folder", c.Spec.TextfileDir)
-	// First: the journal, which has this done again after a cut, is in the other folder.
-	if err := t.m.Host.Store.RemovePrograms(); err != nil {
-		return fmt.Errorf("remove the programs of versions: %w; run the command again", err)
-	}
-	if err := durable.RemoveMounted(t.m.Host.Paths.Versions(), filepath.Base(t.m.Host.Paths.Journal())); err != nil {
-		return fmt.Errorf("remove the version store: %w; run the command again", err)
-	}
-	// Empty if no agent ever ran; anything in it is the agent's.
-	_ = durable.RemoveEmpty(t.m.Host.Paths.DataDir)
-	t.m.Host.Log.Info("the updater is uninstalled", "agent_kept", t.keepsAgent())
-	return nil
-}
-
-// startOriginal makes the host run the agent that the first enable found.
-func (t *transaction) startOriginal(ctx context.Context) error {
-	if t.keepsAgent() {
-		return nil
-	}
-	if err := t.agent.DaemonReload(ctx); err != nil {
-		return err
-	}
-	sight, err := t.agent.Look(ctx)
-	if err != nil {
-		return err
-	}
-	// Last, so that an agent runs whenever this is cut off.
-	switch {
-	case sight.LoadState == "not-found":
-		if err := t.agent.Stop(ctx, atOnce); err != nil && sight.ActiveState != "inactive" {
-			return fmt.Errorf("stop the agent: %w", err)
-		}
-		return t.agent.Disable(ctx)
-	case t.asked().Proven: // a later part failed, and is no reason to restart the agent once more
-		return nil
-	case sight.State.Wanted(), t.stoppedHere(ctx):
-		if err := t.proveOriginal(ctx, sight); err != nil {
-			return err
-		}
-		return t.j.journalOriginalProven()
-	}
-	return nil
-}
-
-// uninstallAgain goes on with an uninstall that was cut off.
-func (t *transaction) uninstallAgain(ctx context.Context) error {
-	t.m.Host.Log.Warn("going on with an uninstall that was cut off", "begun", t.j.Started)
-	c, err := t.found()
-	if err == nil {
-		err = t.finishUninstall(context.WithoutCancel(ctx), c)
-	}
-	switch {
-	case errors.Is(err, health.ErrHostStopping):
-		return errNeedsBoot
-	case host.Absent(t.m.Host.Paths.Journal()):
-		return err // it is over, also if it was called off
-	case err != nil:
-		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again",
-			failure.In("the uninstall is not finished", err))}
-	}
-	return nil
-}
-
-// releaseAtBoot makes sure that the agent finds the files that it is started from after an
-// uninstall was cut off; the rest is for the next run.
-func (t *transaction) releaseAtBoot(ctx context.Context) error {
-	t.m.Host.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
-	c, err := t.found()
-	if err != nil {
-		return err
-	}
-	back := t.goBackAtBoot
-	if t.isCalledOff() {
-		back = t.placeToday
-	}
-	if err := back(ctx, c); err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again",
-			failure.In("the uninstall is not finished", err))}
-	}
-	// Files go back without systemd, and the rest of the uninstall has it read them.
-	_, err = t.reloadOrLeave(ctx)
+	u.Programs, err = m.Host.Programs(tree)
 	return err
+}
+
+// isPlain reports whether links and unit are plain files already, as after an uninstall that was cut off.
+func (m *Machine) isPlain() (bool, error) {
+	links, err := m.Host.Store.LinksInto(m.Host.Paths.LinkDir)
+	if err != nil || len(links) > 0 {
+		return false, err
+	}
+	program := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
+	info, err := os.Lstat(program)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	why, err := executable.Why(program)
+	if err != nil || why != nil {
+		return false, err
+	}
+	unit, err := host.ReadUnit(m.Host.Paths.Unit())
+	return err == nil && !host.UnitLost(unit), err
 }
 
 // toKeep returns the version whose agent stays on the host.
@@ -251,49 +117,173 @@ func (m *Machine) toKeep(c state.Config) (versions.Tree, error) {
 	tree, ok, err := m.Active(c)
 	if err == nil && !ok {
 		err = failure.Unchanged("version %s is not whole on disk, so there is nothing to keep", c.Spec.ActiveVersion).
-			To("`teleport-update enable` repairs it")
+			To("`teleport-update enable` repairs it").Refused()
 	}
 	return tree, err
 }
 
-func (t *transaction) keepsAgent() bool { return t.asked().KeepAgent }
-
-// asked returns the uninstall that goes on; a journal of an older program may not have it.
-func (t *transaction) asked() state.Uninstall {
-	if t.j.Uninstall == nil {
-		return state.Uninstall{}
+// checkEnds refuses an uninstall that could not be ended, for example on a read-only or full file system.
+func (m *Machine) checkEnds(u Uninstall) error {
+	var copies map[string]string
+	var units []string
+	var err error
+	switch {
+	case u.WithAgent:
+		units = []string{u.Unit}
+	case u.tree != nil:
+		copies, err = host.PlainCopies(m.Host, *u.tree)
 	}
-	return *t.j.Uninstall
-}
-
-// releaseFiles puts links and unit into their state without the updater.
-func (t *transaction) releaseFiles(ctx context.Context, c state.Config) error {
-	err := t.releaseAgent(ctx, c)
 	if err == nil {
-		_, err = t.m.Host.ReportToCluster(false)
+		err = host.CanLeave(m.Host, copies, units)
 	}
-	return err
+	if err == nil {
+		return nil
+	}
+	fix := "correct that"
+	if path, is := errors.AsType[*os.PathError](err); is {
+		fix = fmt.Sprintf("make %s writable (`findmnt -T %[1]s` and `lsattr -d %[1]s` show what is in the way)", path.Path)
+	}
+	if failure.Is[*space.Error](err) {
+		fix = "make room there for programs that take the places of links"
+	}
+	return failure.Unchanged("the uninstall is refused, for it could not be ended: %w", err).
+		To("%s; then run the command again", fix).Refused()
 }
 
-func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
-	if !t.keepsAgent() {
-		return t.m.Host.PutBack(ctx)
+// uninstalling is an uninstall at work.
+type uninstalling struct {
+	*Uninstall
+	m     *Machine
+	agent Agent
+}
+
+// uninstallSteps are the steps of an uninstall, in their order. Each of them can be repeated.
+func uninstallSteps() []struct {
+	what string
+	do   func(uninstalling, context.Context) error
+} {
+	return []struct {
+		what string
+		do   func(uninstalling, context.Context) error
+	}{
+		{"turn updates off", uninstalling.turnOff}, // the timer must not repair files that are being taken away
+		{"leave the agent as plain files", uninstalling.leaveAgent},
+		{"stop the reports to the cluster", uninstalling.stopReports},
+		{"remove the timer and the recovery", func(u uninstalling, ctx context.Context) error { return u.m.Host.RemoveUnits(ctx, u.agent) }},
+		{"remove the agent", uninstalling.removeAgent},
+		{"keep backups", func(u uninstalling, ctx context.Context) error { return u.m.keepBackups(ctx) }},
+		{"remove the links", func(u uninstalling, _ context.Context) error { return u.m.Host.RemoveLinks() }},
+		{"remove the versions", uninstalling.removeStore},
 	}
-	tree, err := t.m.toKeep(c)
+}
+
+// Uninstall removes the updater from the host, and the agent too if that is asked for.
+func (m *Machine) Uninstall(ctx context.Context, withAgent bool) (u Uninstall, err error) {
+	unlock, err := m.LockUpdates(ctx)
 	if err != nil {
-		return err
+		return u, err
 	}
-	if err := host.PlaceLost(t.m.Host, tree); err != nil {
-		return err
+	defer unlock()
+	if u, err = m.CheckUninstall(ctx, withAgent, m); err != nil {
+		return u, err
 	}
-	if err := host.LeavePlainFiles(t.m.Host.Paths.LinkDir, tree); err != nil {
-		return err
+	agent, err := m.Connect(ctx) // without the notes of stops: nothing is to start the agent again
+	if err != nil {
+		return u, failure.Unchanged("reach systemd: %w", err)
+	}
+	defer agent.Close()
+	m.cleanUp(ctx)
+	at := uninstalling{&u, m, agent}
+	for _, s := range uninstallSteps() {
+		if err := s.do(at, ctx); err != nil {
+			return u, fmt.Errorf("%s: %w; the uninstall is not finished, and the agent is as it was: run the command again", s.what, err)
+		}
+	}
+	m.Host.Log.Info("the updater is uninstalled", "agent_removed", withAgent)
+	return u, nil
+}
+
+func (u uninstalling) turnOff(context.Context) error {
+	if !u.Config.Spec.Enabled {
+		return nil
+	}
+	u.Config.Spec.Enabled = false
+	return u.Config.Save(u.m.Host.Paths.Config())
+}
+
+// leaveAgent makes links and unit of the active version plain files.
+func (u uninstalling) leaveAgent(context.Context) error {
+	if u.WithAgent || u.Config.Spec.ActiveVersion == "" {
+		return nil
+	}
+	if u.tree != nil {
+		if err := host.PlaceLost(u.m.Host, *u.tree); err != nil {
+			return err
+		}
+		if err := host.LeavePlainFiles(u.m.Host.Paths.LinkDir, *u.tree); err != nil {
+			return err
+		}
 	}
 	// The agent that stays needs them, and the updater's own files are removed later.
-	kept, err := t.m.Host.OwnUnits().KeepCarried()
+	kept, err := u.m.Host.OwnUnits().KeepCarried()
 	if kept != "" {
-		t.m.Host.Log.Info("what an administrator wrote into the agent's unit stays in force, in a drop-in that is theirs from now on",
+		u.m.Host.Log.Info("what an administrator wrote into the agent's unit stays in force, in a drop-in that is theirs from now on",
 			"file", kept)
 	}
 	return err
+}
+
+func (u uninstalling) stopReports(context.Context) error {
+	u.m.warn(state.RemoveTextfile(u.Config.Spec.TextfileDir), "the metrics for node_exporter stay", "folder", u.Config.Spec.TextfileDir)
+	_, err := u.m.Host.ReportToCluster(false)
+	return err
+}
+
+// removeAgent stops the agent and removes its unit, its programs and the files that came with --token-file.
+func (u uninstalling) removeAgent(ctx context.Context) error {
+	if !u.WithAgent || u.Config.Spec.ActiveVersion == "" {
+		return nil
+	}
+	if err := u.agent.Disable(ctx); err != nil {
+		return err
+	}
+	if err := u.agent.Stop(ctx, inOrder); err != nil {
+		return fmt.Errorf("stop the agent: %w", err)
+	}
+	if err := host.RemovePlaced(u.m.Host); err != nil {
+		return err
+	}
+	if err := host.RestoreUnit(state.UnitFile{Path: u.Unit}); err != nil {
+		return err
+	}
+	if u.tree != nil {
+		if err := u.m.Host.RemovePlainFiles(*u.tree); err != nil {
+			return err
+		}
+	}
+	if err := u.agent.DaemonReload(ctx); err != nil {
+		return err
+	}
+	note := u.m.Host.Paths.WentDown()
+	return errors.Join(forgetStop(note), forgetStop(u.m.Host.Paths.Stopped()))
+}
+
+// removeStore removes the versions, except for those from which processes execute. The configuration, by which the command finds the
+// rest when it is repeated, is the last file to go.
+func (u uninstalling) removeStore(context.Context) (err error) {
+	if u.Executing, u.Unseen, err = u.m.Host.Store.Executing(host.UpdaterName); err != nil {
+		return fmt.Errorf("find out what executes them: %w", err)
+	}
+	u.AtBoot = u.m.Host.RemovesAtBoot(u.Executing)
+	if u.AtBoot && len(u.Executing) > 0 {
+		if err := u.m.Host.RemoveAtBoot(u.Executing); err != nil {
+			return err
+		}
+	}
+	if err := u.m.Host.Store.Clear(u.Executing, filepath.Base(u.m.Host.Paths.Config())); err != nil {
+		return err
+	}
+	// Empty if no agent ever ran; anything in it is the agent's.
+	_ = durable.RemoveEmpty(u.m.Host.Paths.DataDir)
+	return nil
 }

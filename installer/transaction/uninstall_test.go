@@ -1,15 +1,15 @@
 package transaction
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
-	"teleport-update/versions"
 )
 
 // tracesOfAnEnable show that one was proven, though updates.yaml, which is gone,
@@ -39,13 +39,13 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i, copied := saved(t)
 			trace(t, i)
-			for _, keepAgent := range []bool{false, true} {
-				err := i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, state.Uninstall{KeepAgent: keepAgent})
-				if _, refused := errors.AsType[*failure.RefusedError](err); !refused {
-					t.Errorf("keep agent %v: %v; want a refusal", keepAgent, err)
+			for _, withAgent := range []bool{false, true} {
+				_, err := i.Uninstall(t.Context(), withAgent)
+				if !failure.Is[*failure.RefusedError](err) {
+					t.Errorf("with the agent %v: %v; want a refusal", withAgent, err)
 				}
-				if !host.Exists(copied) || host.Exists(i.Host.Paths.Config()) || host.Exists(i.Host.Paths.Journal()) {
-					t.Errorf("keep agent %v: something was changed", keepAgent)
+				if !host.Exists(copied) || host.Exists(i.Host.Paths.Config()) {
+					t.Errorf("with the agent %v: something was changed", withAgent)
 				}
 			}
 		})
@@ -54,8 +54,10 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 		i, _ := saved(t)
 		c := state.EmptyConfig()
 		c.Spec.TextfileDir = t.TempDir()
+		must(t, c.Save(i.Host.Paths.Config()))
 		must(t, state.WriteTextfile(c.Spec.TextfileDir, nil))
-		must(t, i.uninstallLocked(t.Context(), c, absent{}, state.Uninstall{}))
+		_, err := i.Uninstall(t.Context(), false)
+		must(t, err)
 		if host.Exists(i.Host.Paths.Versions()) {
 			t.Error("the store is still there")
 		}
@@ -65,18 +67,130 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 	})
 }
 
-func TestAnUninstallGoesOnAfterTheConfigurationWasLost(t *testing.T) {
-	i := testMachine(t)
-	tree := versions.Tree{Dir: filepath.Join(i.Host.Paths.Versions(), "1.0.0")}
-	writeFile(t, tree.Binary("teleport"), "program")
-	link := filepath.Join(i.Host.Paths.LinkDir, "teleport")
-	writeFile(t, link, "mine")
-	changes, err := host.PlanLinks(i.Host.Paths.LinkDir, tree, nil)
+// Whenever the command ends, the agent that ran runs, and starts at a boot by what is there. Run again, the command comes to its end.
+func TestAnUninstallThatIsCutOffLeavesTheAgent(t *testing.T) {
+	dry := migrated(t)
+	must(t, second(dry.leave(false)))
+	if len(dry.calls) < 2 {
+		t.Fatalf("the calls are %q", dry.calls)
+	}
+	for n, call := range dry.calls {
+		for name, o := range map[string]outcome{
+			"killed before": {before: func(*model) error { panic(killed{}) }},
+			"killed after":  {after: func(*model) error { panic(killed{}) }},
+			"fails":         {before: func(*model) error { return errNoAnswer }},
+		} {
+			for _, boot := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/boot=%v/%d %s", name, boot, n, call), func(t *testing.T) {
+					m := migrated(t)
+					before := m.main
+					m.meets(n, o)
+					m.leave(false)
+					m.dropHooks()
+					if m.main != before || slices.Contains(m.calls, "stop") {
+						t.Errorf("the agent is %+v; calls %q", m.main, m.calls)
+					}
+					if boot {
+						m.reboot()
+						if err := m.sound(); err != nil {
+							t.Errorf("after a boot: %v", err)
+						}
+					}
+					if err := second(m.leave(false)); err != nil || host.Exists(m.Host.Paths.Versions()) {
+						t.Errorf("once more, it ends with %v", err)
+					}
+					if err := m.sound(); err != nil {
+						t.Error(err)
+					}
+					m.reboot()
+					if err := m.sound(); err != nil {
+						t.Errorf("after the last boot: %v", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func second(err error, _ bool) error { return err }
+
+// An open transaction needs the files that an uninstall would remove.
+func TestAnUninstallIsRefusedWhileATransactionIsOpen(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	m.cut("prove", 1, false)
+	m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+	m.dropHooks()
+	for _, withAgent := range []bool{false, true} {
+		before := m.files()
+		err, _ := m.leave(withAgent)
+		if !failure.Is[*failure.RefusedError](err) || !saysAll(err, []string{"`teleport-update update` closes it"}) || m.files() != before {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	must(t, second(m.tick()))
+	must(t, second(m.leave(false)))
+}
+
+func TestAnUninstallWithTheAgentLeavesNothingButData(t *testing.T) {
+	for name, spoil := range map[string]func(m *model, program string){
+		"":                    func(*model, string) {},
+		"its tree is damaged": func(m *model, program string) { must(m.t, os.Truncate(program, 0)) },
+		"its tree is gone":    func(m *model, program string) { must(m.t, os.RemoveAll(filepath.Dir(filepath.Dir(program)))) },
+		"some files are plain": func(m *model, program string) {
+			must(m.t, os.Remove(m.Host.Paths.LinkDir+"/tsh"))
+			copyTo(m.t, filepath.Dir(program)+"/tsh", m.Host.Paths.LinkDir+"/tsh")
+		},
+		"it was stopped before": func(m *model, _ string) { m.stopUnit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := migrated(t)
+			spoil(m, filepath.Join(m.Host.Paths.Versions(), "1.1.0", "bin", "teleport"))
+			must(t, second(m.leave(true)))
+			for _, path := range []string{m.Host.Paths.Unit(), m.Host.Paths.Versions(), filepath.Join(m.Host.Paths.LinkDir, "teleport"),
+				filepath.Join(m.Host.Paths.LinkDir, "tsh"), m.Host.Paths.Updater(), m.Host.Paths.Stopped()} {
+				if path != "" && host.Exists(path) {
+					t.Errorf("%s is left", path)
+				}
+			}
+			if m.main != nil || !host.Exists(m.db) {
+				t.Errorf("the agent is %+v, its data are there: %v", m.main, host.Exists(m.db))
+			}
+		})
+	}
+}
+
+func copyTo(t *testing.T, from, to string) {
+	data, err := os.ReadFile(from)
 	must(t, err)
-	must(t, host.ApplyLinks(changes, i.Host.Paths.Original()))
-	must(t, i.Host.WriteOriginals(host.Originals{Links: changes, Unit: state.UnitFile{Path: i.Host.Paths.Unit()}}))
-	must(t, i.open(t, uninstalling, nil).uninstallAgain(t.Context()))
-	if data, err := os.ReadFile(link); err != nil || string(data) != "mine" || host.Exists(i.Host.Paths.Versions()) {
-		t.Errorf("%s is %q, %v; want what was there before, and nothing of ours", link, data, err)
+	must(t, os.WriteFile(to, data, 0o755))
+}
+
+// A process executes from a version, such as the agent that was left alone: the version stays, and nothing else does.
+func TestAnUninstallLeavesWhatIsExecuted(t *testing.T) {
+	m := migrated(t)
+	program := filepath.Join(m.Host.Paths.Versions(), "1.1.0", "bin", "teleport")
+	proc := t.TempDir()
+	for _, name := range []string{"7", "8", "self"} {
+		must(t, os.Mkdir(filepath.Join(proc, name), 0o755))
+	}
+	must(t, os.Symlink(program, filepath.Join(proc, "7", "exe")))
+	must(t, os.Symlink(filepath.Join(m.Host.Paths.Versions(), "1.0.0", "bin", host.UpdaterName), filepath.Join(proc, "8", "exe"))) // this command
+	m.Host.Store.ProcDir = proc
+	for range 2 { // the second time, only the version is left
+		u, err := m.Uninstall(t.Context(), false)
+		if dir := filepath.Join(m.Host.Paths.Versions(), "1.1.0"); err != nil || !slices.Equal(u.Executing, []string{dir}) {
+			t.Fatalf("%+v, %v", u, err)
+		}
+		entries, err := os.ReadDir(m.Host.Paths.Versions())
+		if err != nil || len(entries) != 1 || !host.Exists(program) {
+			t.Errorf("left are %v, %v", entries, err)
+		}
+	}
+	must(t, os.Remove(filepath.Join(proc, "7", "exe")))
+	if _, err := m.Uninstall(t.Context(), false); err != nil || host.Exists(m.Host.Paths.Versions()) {
+		t.Errorf("once it has ended: %v", err)
+	}
+	if err := m.sound(); err != nil {
+		t.Error(err)
 	}
 }

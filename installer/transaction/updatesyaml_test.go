@@ -2,12 +2,10 @@ package transaction
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
@@ -162,33 +160,6 @@ func TestWhatAPersonWroteInMidWatchStays(t *testing.T) {
 	m.endsOn("1.1.0")
 	if c, err := state.LoadConfig(m.Host.Paths.Config()); err != nil || c.Spec.Group != "changed" {
 		t.Errorf("%+v, %v", c.Spec, err)
-	}
-}
-
-// An uninstall that was cut off needs no file that people edit, neither to go on nor
-// to have an agent to start at the boot before.
-func TestAnUninstallGoesOnWithoutUpdatesYAML(t *testing.T) {
-	for name, how := range meddlings() {
-		for _, keep := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/keep the agent: %v", name, keep), func(t *testing.T) {
-				m := upgrade(t, twoHolds)
-				m.cut("daemon-reload", 1, false)
-				if _, dead := m.runs(func() error { return m.uninstall(t.Context(), state.Uninstall{KeepAgent: keep}) }); !dead {
-					t.Fatalf("the uninstall was not killed: %q", m.calls)
-				}
-				m.dropHooks()
-				must(t, how.do(m.Host.Paths.Config()))
-				if err, _ := m.reboot(); err != nil {
-					t.Errorf("the boot ends with %v", err)
-				}
-				if err, _ := m.tick(); err != nil {
-					t.Errorf("the tick ends with %v", err)
-				}
-				if v, _ := m.program(); host.Exists(m.Host.Paths.Journal()) || (v == "1.0.0") != keep || host.Exists(m.Host.Store.Dir+"/1.0.0") {
-					t.Errorf("%q is left in the place of the agent, journal %v", v, host.Exists(m.Host.Paths.Journal()))
-				}
-			})
-		}
 	}
 }
 

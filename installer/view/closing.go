@@ -60,9 +60,4 @@ func sentence(s string) string {
 }
 
 // ClosingOfUninstall is Closing after the updater is gone.
-func ClosingOfUninstall(keptAgent bool) string {
-	if keptAgent {
-		return "The updater is uninstalled. The agent stays as plain files, and nothing updates it any more."
-	}
-	return "The updater is uninstalled. This host is as it was before the first `teleport-update enable`."
-}
+const ClosingOfUninstall = "The updater is uninstalled."

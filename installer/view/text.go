@@ -50,11 +50,7 @@ func (r Status) Text(w io.Writer) {
 	}
 	line("Package left", textOr(r.PackageLeft, ""))
 	if o := r.OpenTransaction; o != nil {
-		what := textOr(o.From, "nothing") + " to " + o.To
-		if o.To == "" {
-			what = "uninstall"
-		}
-		line("Transaction", fmt.Sprintf("%s, phase %s, since %s", what, o.Phase, r.at(&o.Since)))
+		line("Transaction", fmt.Sprintf("%s to %s, phase %s, since %s", textOr(o.From, "nothing"), o.To, o.Phase, r.at(&o.Since)))
 	}
 }
 

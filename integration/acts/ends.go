@@ -17,9 +17,8 @@ type ending struct {
 }
 
 var endings = []ending{
-	{name: "left as plain files", args: []string{"uninstall", "--keep-agent"}},
-	{name: "left to the agent of before", args: []string{"uninstall"}},
-	{name: "left to the agent of before, after an update", args: []string{"uninstall"}, updated: true},
+	{name: "left as plain files", args: []string{"uninstall"}},
+	{name: "left as plain files, after an update", args: []string{"uninstall"}, updated: true},
 }
 
 // AtTheEnd has each act happen before the updater is uninstalled, and the host boot afterwards.

@@ -89,7 +89,7 @@ func newShared(t *testing.T, own, original bool) *shared {
 	w.Enable("--health-window", "1500ms", "--ready-url", scenes.ReadyURL)
 	w.Must("systemctl", "enable", "--now", "teleport")
 	if original { // plain files, as from a tarball
-		w.Must(updater, "uninstall", "--keep-agent")
+		w.Must(updater, "uninstall")
 		w.Enable("--health-window", "1500ms", "--ready-url", scenes.ReadyURL)
 	}
 	for _, s := range []release.Spec{

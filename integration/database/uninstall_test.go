@@ -9,9 +9,8 @@ import (
 	"teleport-update/integration/scenes"
 )
 
-// An agent was here before, and a version migrated its database: the uninstall goes back with the
-// database, as a downgrade does, and keeps the one that it exchanges.
-func TestAnUninstallAfterAMigrationGoesBackWithTheDatabase(t *testing.T) {
+// A version migrated the database: it stays, with the agent that runs, and the backup that the agent of before can read is kept.
+func TestAnUninstallAfterAMigrationMovesNoDatabase(t *testing.T) {
 	const before, v = "1.0.0", "1.1.0"
 	s := newScene(t)
 	a := scenes.PreExistingAgents["by hand"]
@@ -22,15 +21,20 @@ func TestAnUninstallAfterAMigrationGoesBackWithTheDatabase(t *testing.T) {
 	s.Serves(v)
 	s.Whole("the version that came with the updater", s.Live(), 2)
 	if plan := s.Must(updater, "uninstall", "--dry-run"); !strings.Contains(plan, "/database-backups") {
-		t.Errorf("the dry run does not say what becomes of the database:\n%s", plan)
+		t.Errorf("the dry run does not say what becomes of the backup:\n%s", plan)
 	}
 
-	s.Must(updater, "uninstall", "--yes")
-	s.RunsFrom(a.BinDir + "/teleport")
-	s.Whole("the agent of before", s.Live(), 1)
-	s.Whole("what is kept", s.Settled("/var/lib/teleport/database-backups/"+v+"/sqlite.db"), 2)
+	run := s.Seen()
+	if out := s.Must(updater, "uninstall", "--yes"); !strings.Contains(out, "/var/lib/teleport/database-backups") {
+		t.Errorf("it does not name the backup:\n%s", out)
+	}
+	if got := run.Became(s.Seen()); got != scenes.InPeace {
+		t.Errorf("the agent was %s", got)
+	}
+	s.Whole("the agent that stays", s.Live(), 2)
+	s.Whole("what is kept", s.Settled("/var/lib/teleport/database-backups/before-enable/sqlite.db"), 1)
 	s.Must("systemctl", "restart", "teleport")
-	s.RunsFrom(a.BinDir + "/teleport")
+	s.RunsFrom("/usr/local/bin/teleport")
 	if s.Exists(store) {
 		t.Errorf("%s is still there", store)
 	}

@@ -59,7 +59,7 @@ func TestTheFileThatTheRFDPrintsIsEnough(t *testing.T) {
 		"enable":           {{"enable", template}},
 		"a rollback to it": {{"enable", template}, {"update"}},
 		"pin and unpin":    {{"pin"}, {"unpin"}, {"update"}},
-		"uninstall":        {{"uninstall", "--keep-agent"}},
+		"uninstall":        {{"uninstall"}},
 		"a new host":       {{"enable", template}, {"update"}},
 	} {
 		t.Run(name, func(t *testing.T) {

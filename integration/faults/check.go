@@ -164,11 +164,11 @@ func (s *Stage) Whole() []string {
 			got = proven
 		}
 	}
+	if s.To == "" {
+		return s.Stays(got)
+	}
 	if got != s.Before && got != s.After {
 		return []string{fmt.Sprintf("neither the old nor the new version, whole: %v; the old has %v; the new has %v", got, s.Before, s.After)}
-	}
-	if s.To == "" && got == s.After {
-		return nil // an uninstall takes the programs away once nothing leads to them
 	}
 	var problems []string
 	c, err := s.config()
@@ -183,6 +183,27 @@ func (s *Stage) Whole() []string {
 		if v != "" && !(s.From == s.To && v == s.To) {
 			problems = append(problems, s.whole(v)...)
 		}
+	}
+	return problems
+}
+
+// Stays says what is wrong with an agent that an uninstall leaves, at whatever point it was disturbed: each program is a link or a plain
+// file of its version, and unit and database are as they were.
+func (s *Stage) Stays(got State) (problems []string) {
+	if got.Database != s.Before.Database {
+		problems = append(problems, fmt.Sprintf("the database was changed: %s; it was %s", got.Database, s.Before.Database))
+	}
+	if s.Removes {
+		return problems
+	}
+	for name := range s.linksOf(s.From) {
+		data, err := os.ReadFile(filepath.Join(s.Links, name))
+		if err != nil || digestOf(data) != s.catalog[s.From]["bin/"+name] {
+			problems = append(problems, fmt.Sprintf("%s is no program of version %s: %v", name, s.From, err))
+		}
+	}
+	if got.Unit != s.From {
+		problems = append(problems, "the unit is "+got.Unit)
 	}
 	return problems
 }

@@ -22,6 +22,7 @@ type Scene struct {
 	Remembers Memory
 	From      string // the version that the host is on before, "" for none
 	To        string // and after; "" for none
+	Removes   bool   // the agent goes, too
 	// Usual has the updater see the host's folders where an ordinary host has them,
 	// which takes root: another updater is looked for nowhere else.
 	Usual bool
@@ -89,8 +90,8 @@ func Scenes() []Scene {
 			Args: func(*World) []string { return []string{"uninstall"} }, From: V1,
 		},
 		{
-			Name: "uninstall, agent kept", Prepare: enabledOverExisting, Wanted: V1,
-			Args: func(*World) []string { return []string{"uninstall", "--keep-agent"} }, From: V1,
+			Name: "uninstall, with the agent", Prepare: enabledOverExisting, Wanted: V1,
+			Args: func(*World) []string { return []string{"uninstall", "--with-agent"} }, From: V1, Removes: true,
 		},
 	}
 }

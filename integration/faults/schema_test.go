@@ -93,7 +93,7 @@ func TestAnUpdaterOfAnotherSchemaRescuesEachPhase(t *testing.T) {
 func rescued(t *testing.T) []Scene {
 	t.Helper()
 	list := []Scene{Replacement()}
-	for _, name := range []string{"enable over existing binaries", "downgrade", "uninstall"} {
+	for _, name := range []string{"enable over existing binaries", "downgrade"} {
 		scene, err := SceneNamed(name)
 		if err != nil {
 			t.Fatal(err)

@@ -68,7 +68,7 @@ func TestTheInstallScriptManagesWithoutAPackageManager(t *testing.T) {
 		if !strings.Contains(out, "is installed, as /usr/local/sbin/teleport-update") {
 			t.Errorf("%s says\n%s", shell, out)
 		}
-		s.Must("/usr/local/sbin/teleport-update", "uninstall")
+		s.Must("/usr/local/sbin/teleport-update", "uninstall", "--with-agent")
 		s.Must("rm", "/usr/local/sbin/teleport-update")
 		s.Unchanged(before, s.Tree("/etc", "/usr/local", "/var/lib"), "/var/lib/systemd", "/var/lib/teleport")
 	}

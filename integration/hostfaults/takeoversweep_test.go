@@ -171,7 +171,7 @@ func (w *sweptHost) packageIsGone() (problems []string) {
 	if strings.Contains(w.Read(store+"/updates.yaml"), "packages_left") {
 		problems = append(problems, "the package is remembered as one to be removed")
 	}
-	if before := w.Read(store + "/original/before.json"); !strings.Contains(before, scenes.OldVersion) || !strings.Contains(before, "package_unit") {
+	if before := w.Read(store + "/original/before.json"); !strings.Contains(before, scenes.OldVersion) {
 		problems = append(problems, "uninstall would not know of the package: "+before)
 	}
 	return problems

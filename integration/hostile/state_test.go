@@ -220,7 +220,7 @@ func journalCases() []hostile {
 			k.make(w, w.store("journal.json"))
 		}})
 	}
-	for _, command := range [][]string{{"enable"}, {"disable"}, {"pin", "1.1.0"}, {"rollback"}, {"uninstall"}, {"recover"}, {"recover", "--boot"}} {
+	for _, command := range [][]string{{"enable"}, {"disable"}, {"pin", "1.1.0"}, {"rollback"}, {"recover"}, {"recover", "--boot"}} {
 		cases = append(cases, hostile{name: "the journal is noise, for " + strings.Join(command, " "), code: person, run: command, says: unreadable,
 			given: func(w *world) { w.write(w.store("journal.json"), "\x00", 0o600) }})
 	}

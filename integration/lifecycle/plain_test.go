@@ -56,7 +56,7 @@ func TestAPlainContainerHasEverythingButTheRestart(t *testing.T) {
 	says("updates are disabled", "disable")
 	s.StatusIs("disabled")
 
-	says("the updater is uninstalled", "uninstall")
+	says("the updater is uninstalled", "uninstall", "--with-agent")
 	s.Unchanged(before, s.Tree(scenes.TheHost...), "/var/lib/teleport")
 	if names, err := s.Names("/var/lib"); err != nil || slices.Contains(names, "teleport") {
 		t.Errorf("a folder that the updater made is left: %v, %v", names, err)

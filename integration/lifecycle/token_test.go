@@ -57,7 +57,7 @@ version: v3
 		t.Error("the token is told")
 	}
 
-	s.Must(updater, "uninstall")
+	s.Must(updater, "uninstall", "--with-agent")
 	s.Write("/root/token", joinSecret+"\n")
 	s.Unchanged(before, s.Tree(scenes.TheHost...), "/var/lib/teleport")
 	s.OnlyAgentsDataIsLeft()

@@ -11,7 +11,7 @@ import (
 	"teleport-update/integration/scenes"
 )
 
-func TestUninstallLeavesAFreshHostAsItWas(t *testing.T) {
+func TestUninstallWithTheAgentLeavesAFreshHostAsItWas(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.Must("mkdir", "-p", "/var/lib/systemd/timers") // systemd makes it for any timer that is persistent
@@ -22,7 +22,7 @@ func TestUninstallLeavesAFreshHostAsItWas(t *testing.T) {
 	s.Serves("1.1.0")
 	rows := s.RowsOf("1.1.0")
 
-	s.Must(updater, "uninstall")
+	s.Must(updater, "uninstall", "--with-agent")
 	s.Unchanged(before, s.Tree(scenes.TheHost...), "/var/lib/teleport")
 	s.OnlyAgentsDataIsLeft()
 	if now := s.RowsOf("1.1.0"); now < rows {
@@ -32,7 +32,7 @@ func TestUninstallLeavesAFreshHostAsItWas(t *testing.T) {
 		t.Errorf("the agent's unit is %s, %s", load, active)
 	}
 	s.StatusIs("disabled")
-	s.Must(updater, "uninstall") // again
+	s.Must(updater, "uninstall", "--with-agent") // again
 	s.Unchanged(before, s.Tree(scenes.TheHost...), "/var/lib/teleport")
 
 	if err := s.Reboot(t.Context()); err != nil {
@@ -45,34 +45,7 @@ func TestUninstallLeavesAFreshHostAsItWas(t *testing.T) {
 	s.Linked("1.1.0")
 }
 
-func TestUninstallPutsBackTheAgentThatWasHere(t *testing.T) {
-	t.Parallel()
-	for how, a := range scenes.PreExistingAgents {
-		t.Run(how, func(t *testing.T) {
-			s := newScene(t)
-			s.Sound("1.0.0", "1.1.0")
-			s.RunPreExisting("0.9.0", a)
-			s.Must("mkdir", "-p", "/var/lib/systemd/timers")
-			before := s.Tree(scenes.TheHost...)
-			s.Wants("1.0.0")
-			s.Enable("--health-window", "1s")
-			s.Wants("1.1.0")
-			s.Must(updater, "update")
-			s.Serves("1.1.0")
-
-			s.Must(updater, "uninstall")
-			s.Unchanged(before, s.Tree(scenes.TheHost...), "/var/lib/teleport")
-			s.OnlyAgentsDataIsLeft()
-			s.RunsFrom(a.BinDir + "/teleport")
-			if err := s.Reboot(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			s.RunsFrom(a.BinDir + "/teleport")
-		})
-	}
-}
-
-func TestUninstallCanLeaveTheAgent(t *testing.T) {
+func TestUninstallLeavesTheAgentAsItRuns(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
@@ -80,19 +53,17 @@ func TestUninstallCanLeaveTheAgent(t *testing.T) {
 	s.Must(updater, "update")
 	s.Serves("1.1.0")
 	unit, before := s.Read(unitFile), s.Seen()
-	s.Must("rm", store+"/original/before.json")
-	s.Fails(1, "what was here before the first enable is not known", updater, "uninstall")
-	s.Serves("1.1.0")
 	asked := s.AskAllTheTime("http://127.0.0.1:3000/readyz")
 
-	s.Must(updater, "uninstall", "--keep-agent")
+	if out := s.Must(updater, "uninstall"); !strings.Contains(out, "Stays: "+programs+"/1.1.0, because a process executes from it; the next boot removes it.") {
+		t.Errorf("it says\n%s", out)
+	}
 	if got := before.Became(s.Seen()); got != scenes.InPeace {
 		t.Errorf("the agent was %s", got)
 	}
 	if n, failed := asked(); len(failed) > 0 {
 		t.Errorf("of %d requests %d failed: %v", n, len(failed), failed)
 	}
-	s.OnlyAgentsDataIsLeft()
 	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
 		info, err := s.Lstat(linkDir + "/" + name)
 		if err != nil || info.Mode() != 0o755 {
@@ -120,7 +91,28 @@ func TestUninstallCanLeaveTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.RunsFrom(linkDir + "/teleport")
+	s.OnlyAgentsDataIsLeft()
+	if s.Exists("/etc/tmpfiles.d/teleport-update-uninstalled.conf") {
+		t.Error("the rule that removes versions at a boot is left")
+	}
 	if r := s.Try("systemctl", "list-unit-files", "--no-legend", "teleport-update*"); r.Stdout != "" {
 		t.Errorf("units of the updater are left:\n%s", r.Stdout)
 	}
+}
+
+// A version that an uninstall left for the processes that executed it is enabled again: no boot removes it.
+func TestAnEnableAfterAnUninstallOutlivesTheNextBoot(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Must(updater, "uninstall")
+	if !s.Exists("/etc/tmpfiles.d/teleport-update-uninstalled.conf") {
+		t.Fatal("nothing is to be removed at the next boot: the test shows nothing")
+	}
+	s.Enable("--health-window", "1s")
+	if err := s.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Serves("1.0.0")
+	s.Must(updater, "verify")
 }

@@ -46,7 +46,7 @@ func TestAnAgentOfAnotherUnitIsNamed(t *testing.T) {
 	if r := s.Status(); r.State != decision.Idle {
 		t.Errorf("without it, the host is %s: %s", r.State, r.Explanation)
 	}
-	s.Must(updater, "uninstall", "--yes", "--keep-agent")
+	s.Must(updater, "uninstall", "--yes")
 	s.Must("systemctl", "disable", "--now", "teleport")
 	s.Must("systemctl", "start", "second")
 	before := s.Must("sh", "-c", "sha256sum /usr/local/bin/teleport")

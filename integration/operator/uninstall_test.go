@@ -16,7 +16,7 @@ func TestUninstallAsksOnATerminalAndARefusedOneChangesNothing(t *testing.T) {
 		t.Helper()
 		return s.Try("sh", "-c", "printf '"+answer+"\\n' | script -qec '"+updater+" uninstall' /dev/null; true").Stdout
 	}
-	if out := s.Must(updater, "uninstall", "--dry-run"); !strings.Contains(out, "Agent: version 1.0.0 is stopped and removed") || !strings.Contains(out, "Nothing was changed.") {
+	if out := s.Must(updater, "uninstall", "--dry-run"); !strings.Contains(out, "Agent: version 1.0.0 goes on as it runs") || !strings.Contains(out, "Nothing was changed.") {
 		t.Errorf("the dry run says:\n%s", out)
 	}
 	s.Same("a dry run", before)
@@ -25,20 +25,22 @@ func TestUninstallAsksOnATerminalAndARefusedOneChangesNothing(t *testing.T) {
 	}
 	s.Same("an uninstall that was not confirmed", before)
 
-	// What it cannot put back, it does not begin to take away.
-	s.Must("mv", store+"/original/before.json", "/root/before.json")
+	// What it could not leave whole, it does not begin to leave.
+	s.Must("mv", programs+"/1.0.0/bin/tsh", "/root/tsh")
 	before = s.Look()
-	s.Fails(1, "is not known", updater, "uninstall")
+	s.Fails(1, "keeping version 1.0.0 as plain files is refused", updater, "uninstall")
 	s.Same("an uninstall that is refused", before)
 	if !s.Status().UpdatesEnabled {
 		t.Error("updates are off")
 	}
-	s.Must("mv", "/root/before.json", store+"/original/before.json")
+	s.Must("mv", "/root/tsh", programs+"/1.0.0/bin/tsh")
 
-	if out := terminal("y"); !strings.Contains(out, "The updater is uninstalled. This host is as it was before") {
+	if out := terminal("y"); !strings.Contains(out, "The updater is uninstalled.") || !strings.Contains(out, "no agent: systemctl disable --now teleport.service") {
 		t.Errorf("a confirmed one says:\n%s", out)
 	}
-	s.OnlyAgentsDataIsLeft()
+	if s.Exists(store) {
+		t.Error("the store is still there")
+	}
 }
 
 func TestTheHistoryAndTheSummaryOfAHost(t *testing.T) {

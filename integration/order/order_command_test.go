@@ -3,10 +3,9 @@
 package order
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -46,38 +45,48 @@ func TestOrderOfRepairingWithOtherPrograms(t *testing.T) {
 }
 
 func TestOrderOfUninstall(t *testing.T) {
-	last := []string{"cluster report goes", "updater's units go", "remove the updater's copy", "remove the store"}
-	for _, keep := range []bool{false, true} {
-		t.Run(fmt.Sprint("keep agent ", keep), func(t *testing.T) {
-			s := stage(t, "1.0.0")
+	ours := []string{"cluster report goes", "updater's units go", "remove the updater's copy"}
+	for _, existing := range []string{"", "1.0.0"} {
+		t.Run("over "+existing, func(t *testing.T) {
+			s := stage(t, existing)
 			s.wants("1.1.0")
 			s.must("enable")
-			if keep {
-				s.does(args("uninstall", "--keep-agent"), then([]string{"configuration", "journal: uninstalling", "link tctl", "link tsh", "link teleport"}, last...)...)
-			} else {
-				s.does(args("uninstall"), then([]string{"configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
-					"link tsh", "link teleport", "unit"}, last...)...)
-			}
+			s.does(args("uninstall"), slices.Concat([]string{"configuration", "link tctl", "link tsh", "link teleport"}, ours,
+				[]string{"remove the store"})...)
 		})
 	}
+	t.Run("with the agent", func(t *testing.T) {
+		s := stage(t, "")
+		s.wants("1.1.0")
+		s.must("enable")
+		s.does(args("uninstall", "--with-agent"), slices.Concat([]string{"configuration"}, ours,
+			[]string{"unit goes", "link tctl goes", "link teleport goes", "link tsh goes", "remove the store"})...)
+	})
 }
 
-// Where updates.yaml was lost, and what was here before, the links are there already
-// when the updater is enabled, so that nothing is put back in their place.
+// Once the links are plain files, a run that was cut off goes on without the version.
+func TestOrderOfAnUninstallThatIsRunAgain(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.must("enable")
+	s.cutAt("link teleport", "uninstall")
+	s.does(args("uninstall"), "cluster report goes", "updater's units go", "remove the updater's copy", "remove the store")
+}
+
+// Where updates.yaml was lost, no command knows which version to leave.
 func TestOrderOfUninstallAfterTheConfigurationWasLost(t *testing.T) {
 	s := stage(t, "")
 	s.wants("1.1.0")
 	s.must("enable")
 	s.remove(s.h.config(), s.h.unit(), filepath.Join(s.h.versions(), "original", "before.json"))
 	s.ends(1, "names no active version", args("uninstall"))
-	s.ends(1, "names no active version", args("uninstall", "--keep-agent"))
+	s.ends(1, "names no active version", args("uninstall", "--with-agent"))
 	s.must("enable")
-	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
-		"unit goes", "cluster report goes", "updater's units go", "remove the updater's copy", "remove the store")
+	s.does(args("uninstall"), "configuration", "link tctl", "link tsh", "link teleport", "cluster report goes", "updater's units go",
+		"remove the updater's copy", "remove the store")
 }
 
-// Where updates.yaml was lost, an enable that comes to nothing is not the first: what
-// stood here before it is put back by an uninstall all the same.
+// Where updates.yaml was lost, an enable that comes to nothing is not the first: the version before comes back.
 func TestOrderOfAnEnableThatFailsAfterTheConfigurationWasLost(t *testing.T) {
 	s := stage(t, "1.0.0")
 	s.wants("1.1.0")
@@ -95,44 +104,6 @@ func TestOrderOfAnEnableThatFailsAfterTheConfigurationWasLost(t *testing.T) {
 	s.cutAt("journal: switched, backup taken", "enable")
 	s.does(args("recover"), "journal: rolling_back, backup taken", "unit", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
 		"the database is written", "journal: restored, backup taken", "configuration", "remove rollback", "journal removed", "remove 2.0.0")
-	s.wants("1.1.0")
-	s.must("enable")
-	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
-		"link tsh", "link teleport", "unit", "cluster report goes", "updater's units go", "remove the updater's copy", "remove the store")
-}
-
-func TestOrderOfAnUninstallThatCannotBe(t *testing.T) {
-	s := stage(t, "")
-	s.wants("1.1.0")
-	s.must("enable")
-	s.remove(filepath.Join(s.h.versions(), "original", "before.json"))
-	s.ends(1, "nothing was changed: `teleport-update uninstall --keep-agent`", args("uninstall"))
-}
-
-// The same found out late: no link goes before it is known what comes in its place.
-func TestOrderOfAnUninstallThatCannotGoOn(t *testing.T) {
-	s := stage(t, "")
-	s.wants("1.1.0")
-	s.must("enable")
-	s.cutAt("journal: uninstalling", "uninstall")
-	path := filepath.Join(s.h.versions(), "original", "before.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var before map[string]any
-	if err := json.Unmarshal(data, &before); err != nil {
-		t.Fatal(err)
-	}
-	before["packages"] = []map[string]string{{"kind": "deb", "name": "not-installed", "version": "1"}}
-	before["package_unit"] = []byte("ExecStart=/nowhere/teleport start\n")
-	if data, err = json.Marshal(before); err == nil {
-		err = os.WriteFile(path, data, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.ends(4, "was removed with /nowhere/teleport", args("recover"))
 }
 
 func TestOrderOfTurningUpdatesOffAndOn(t *testing.T) {

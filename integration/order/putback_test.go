@@ -56,7 +56,7 @@ func TestOrderOfPuttingAFileBack(t *testing.T) {
 			}
 			s.does(tc.args, tc.want...)
 			if tc.cut == "link tctl" {
-				s.must("uninstall")
+				s.must("rollback")
 			}
 			s.hasItsFile()
 		})
@@ -72,7 +72,7 @@ func TestAFileIsPutBackWhereverAKillCuts(t *testing.T) {
 			s := stageWithAFile(t)
 			s.cutAt(event, "update")
 			s.must("recover")
-			s.must("uninstall")
+			s.backToTheFile()
 			s.hasItsFile()
 		})
 	}
@@ -86,8 +86,15 @@ func TestAFileIsPutBackWhereverAKillCuts(t *testing.T) {
 			s.cutAt(event, "rollback")
 			s.must("recover")
 			s.must("update", "--now")
-			s.must("uninstall")
+			s.backToTheFile()
 			s.hasItsFile()
 		})
+	}
+}
+
+// backToTheFile goes back to the version without the program if the other one is active.
+func (s *staged) backToTheFile() {
+	if _, err := os.Readlink(filepath.Join(s.h.links(), "tbot")); err == nil {
+		s.must("rollback")
 	}
 }

@@ -40,14 +40,6 @@ func TestThePackageComesAndGoesBesideTeleportsOwnUpdater(t *testing.T) {
 		s.Untouched("the package's purge after a migration", func() { m.run(s, m.purge...) })
 		s.Check(s.Reboot(t.Context()))
 		s.RunsFrom(programs + "/1.0.0/bin/teleport")
-		m.run(s, "install", "teleport-update")
-		s.Must(s.Path, "uninstall")
-		begun = s.othersTimer()
-		s.Untouched("the package's purge after an uninstall", func() { m.run(s, m.purge...) })
-		if now := s.othersTimer(); now != begun {
-			t.Errorf("the other updater's timer, which is back, was %s and is %s", begun, now)
-		}
-		s.othersWork()
 	})
 }
 

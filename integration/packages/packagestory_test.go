@@ -124,7 +124,7 @@ func packageCarriesAHost(t *testing.T, m manager) {
 	}
 
 	m.run(s, "install", "teleport-update")
-	s.Must("teleport-update", "uninstall")
+	s.Must("teleport-update", "uninstall", "--with-agent")
 	if out := m.run(s, m.purge...); strings.Contains(out, "the agent stays") {
 		t.Errorf("the removal speaks of an agent that is gone:\n%s", out)
 	}

@@ -224,6 +224,9 @@ func (b *bench) bootable() []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
+	if b.To == "" {
+		return b.Stays(got)
+	}
 	for _, whole := range []faults.State{b.Before, b.After} {
 		if len(b.Closed()) > 0 {
 			got.Active = whole.Active

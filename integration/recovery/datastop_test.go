@@ -46,30 +46,6 @@ func TestDataThatGoWithTheStop(t *testing.T) {
 	}
 }
 
-// The agent of before gets no data of today's version, and needs none.
-func TestAnUninstallWithDataThatGoWithTheStop(t *testing.T) {
-	for name, c := range goWithTheStop {
-		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
-			s.Release(release.Spec{Version: "1.1.0", Schema: 2})
-			a := scenes.PreExistingAgents["by a package"]
-			s.RunPreExisting("1.0.0", a)
-			s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  data_dir: "+c.dir+"\n")
-			s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\n"+c.dropIn+"\n")
-			s.Must("sh", "-ec", "systemctl daemon-reload; systemctl restart teleport")
-			s.Wants("1.1.0")
-			s.Enable("--health-window", "1s")
-			s.Serves("1.1.0")
-			s.Must(updater, "uninstall", "--yes")
-			s.RunsFrom(a.BinDir + "/teleport")
-			s.Grows(1)
-			if s.Exists("/var/lib/teleport/versions") {
-				t.Error("the store is still there")
-			}
-		})
-	}
-}
-
 // The agent's data are on a file system that is empty after each boot. The host is booted in the middle of a transaction: there is
 // nothing to go back to but the program, and the version before makes its data anew.
 func TestDataThatGoWithABoot(t *testing.T) {

@@ -170,6 +170,7 @@ func TestAnAgentThatRunsIsCountedFromItsNextStartOn(t *testing.T) {
 	counts(s, "1.2.0", 1, 1)
 	s.Must(s.Path, "uninstall")
 	left(s)
+	s.Must("systemctl", "restart", "teleport")
 	says(s, "")
 }
 

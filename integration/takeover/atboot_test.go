@@ -62,7 +62,7 @@ func apartHasItsAgentAfterABoot(t *testing.T, s *scene, mount string) {
 	if got := s.Status().State; got != "idle" {
 		t.Errorf("status says %s", got)
 	}
-	s.Must(s.Path, "uninstall", "--yes")
+	s.Must(s.Path, "uninstall", "--with-agent", "--yes")
 	if left := s.Must("find", "-L", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
 		t.Errorf("uninstall leaves %s", left)
 	}
@@ -93,7 +93,7 @@ func TestUnitsGoIntoAnyFolderOfSystemd(t *testing.T) {
 			if got := s.Status().State; got != "idle" {
 				t.Errorf("status says %s", got)
 			}
-			s.Must(s.Path, "uninstall", "--yes")
+			s.Must(s.Path, "uninstall", "--with-agent", "--yes")
 			if left := s.Must("find", "/etc/systemd/system", "/usr/lib/systemd/system", "-name", "teleport*", "!", "-type", "d"); left != "" {
 				t.Errorf("uninstall leaves %s", left)
 			}
@@ -159,7 +159,7 @@ func TestUnitsMoveToAFolderThatIsThereAtBoot(t *testing.T) {
 	}
 	s.RunsFrom(s.Executable("1.1.0"))
 	check("after an update", "idle")
-	s.Must(s.Path, "uninstall", "--yes")
+	s.Must(s.Path, "uninstall", "--with-agent", "--yes")
 	if left := s.Must("find", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
 		t.Errorf("uninstall leaves %s", left)
 	}

@@ -78,7 +78,8 @@ func TestAnAgentIsLedToItsDataAsBefore(t *testing.T) {
 			if live := s.LiveIn(dir); live.ByVersion["1.0.0"] == 0 {
 				t.Errorf("%s: version 1.0.0 has written nothing into %s: %v", c.name, dir, live)
 			}
-			s.Must(s.Path, "uninstall")
+			s.Must(s.Path, "uninstall", "--with-agent")
+			s.RunPreExisting("0.9.0", a)
 		}
 		s.Must("rm", "-rf", "/etc/agent.env", "/etc/systemd/system/teleport.service.d")
 	}

@@ -58,10 +58,15 @@ func takeOverFromApt(t *testing.T, s *scene) {
 		t.Errorf("the agent was %s and is %s", process, now)
 	}
 
-	// The package cannot come back, its agent can.
-	s.Must(updater, "uninstall")
+	// The package comes back by the command that is printed.
+	process = s.AgentProcess()
+	out := s.Must(updater, "uninstall")
+	if now := s.AgentProcess(); now != process {
+		t.Errorf("the agent was %s and is %s", process, now)
+	}
+	s.typesPrinted(out, "the agent's package")
 	s.RunsFrom(linkDir + "/teleport")
-	if got := s.Must(linkDir+"/teleport", "version"); !strings.Contains(got, scenes.OldVersion) {
+	if got := s.Must(linkDir+"/teleport", "version"); !strings.Contains(got, "0.9.5") {
 		t.Errorf("the agent that was here is %s", got)
 	}
 	if err := s.Reboot(t.Context()); err != nil {
@@ -70,9 +75,20 @@ func takeOverFromApt(t *testing.T, s *scene) {
 	s.RunsFrom(linkDir + "/teleport")
 }
 
-// A package whose programs are elsewhere takes them along: there is no agent of
-// before to go back to.
-func TestAnAgentThatWentWithItsPackageCannotBePutBack(t *testing.T) {
+// typesPrinted runs the command that an uninstall printed for what a person may want.
+func (s *scene) typesPrinted(out, what string) {
+	s.T.Helper()
+	_, command, found := strings.Cut(out, "  "+what+": ")
+	if !found {
+		s.T.Fatalf("uninstall prints\n%s", out)
+	}
+	command, _, _ = strings.Cut(command, "\n")
+	s.T.Log(command)
+	s.Must("sh", "-c", "set -e; export DEBIAN_FRONTEND=noninteractive; "+command)
+}
+
+// A package whose programs are elsewhere takes them along.
+func TestAPackageWithProgramsElsewhereComesBackAsPrinted(t *testing.T) {
 	s := newScene(t)
 	s.Must("rm", "/etc/teleport.yaml")
 	s.AptRepository(s.OldDebIn("/opt/teleport/system/bin", scenes.OldVersion, ""))
@@ -83,10 +99,8 @@ func TestAnAgentThatWentWithItsPackageCannotBePutBack(t *testing.T) {
 	s.Wants("1.0.0")
 	s.Enable("--health-window", "1s")
 	s.Serves("1.0.0")
-	s.Fails(1, "came with the package teleport 0.9.0, which was removed with /opt/teleport/system/bin/teleport; nothing was changed: install the package again", updater, "uninstall")
-	s.Serves("1.0.0")
 	process := s.AgentProcess()
-	s.Must(updater, "uninstall", "--keep-agent")
+	out := s.Must(updater, "uninstall")
 	if now := s.AgentProcess(); now != process {
 		t.Errorf("the agent was %s and is %s", process, now)
 	}
@@ -94,8 +108,12 @@ func TestAnAgentThatWentWithItsPackageCannotBePutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.RunsFrom(linkDir + "/teleport")
-	// The package may come back over it.
-	s.Apt("install", "-o", "Dpkg::Options::=--force-confold", "teleport")
+	s.typesPrinted(out, "the agent's package")
+	s.RunsFrom("/opt/teleport/system/bin/teleport")
+	if err := s.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.RunsFrom("/opt/teleport/system/bin/teleport")
 }
 
 func TestAPackageThatCannotBeRemovedStays(t *testing.T) {
@@ -247,7 +265,7 @@ func TestAPackageOfDnfsIsTakenOver(t *testing.T) {
 	if n := s.Starts("1.0.0"); n != 1 {
 		t.Errorf("the agent was started %d times", n)
 	}
-	s.DnfRepository(s.OldRPM("0.9.5"))
+	s.DnfRepository(s.OldRPM("0.9.5"), s.OldRPM(scenes.OldVersion))
 	s.Untouched("dnf upgrade", func() { s.Dnf("upgrade") })
 	s.Untouched("dnf autoremove", func() { s.Dnf("autoremove") })
 	if err := s.Reboot(t.Context()); err != nil {
@@ -255,4 +273,10 @@ func TestAPackageOfDnfsIsTakenOver(t *testing.T) {
 	}
 	s.Serves("1.0.0")
 	s.WholeAgent()
+
+	s.typesPrinted(s.Must(updater, "uninstall"), "the agent's package")
+	s.RunsFrom(linkDir + "/teleport")
+	if got := s.Must(linkDir+"/teleport", "version"); !strings.Contains(got, scenes.OldVersion) {
+		t.Errorf("the agent that was here is %s", got)
+	}
 }

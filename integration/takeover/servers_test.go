@@ -46,7 +46,8 @@ func TestServersOfTheClusterAreSeenWhereTheUnitLeads(t *testing.T) {
 		enable := []string{s.Path, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s"}
 		if c.says == "" {
 			s.Must(enable...)
-			s.Must(s.Path, "uninstall")
+			s.Must(s.Path, "uninstall", "--with-agent")
+			s.RunPreExisting("0.9.0", a)
 		} else {
 			s.Fails(1, fill(c.says), enable...)
 			if got := before.Became(s.Seen()); got != scenes.InPeace {

@@ -57,18 +57,7 @@ var pairs = []pair{
 	{"installer/transaction/recoveries.go", "closeUndone", "Save", "close"},
 	{"installer/transaction/boot.go", "close", "dropSecondName", "Remove"},
 
-	// Uninstalling: what would be refused changes nothing; updates are off, the journal says so, then the agent's files,
-	// then ours, the journal with them.
-	{"installer/transaction/uninstall.go", "uninstallLocked", "CheckUninstall", "Save"},
-	{"installer/transaction/uninstall.go", "uninstallLocked", "Save", "enter:uninstalling"},
-	{"installer/transaction/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
 	{"installer/transaction/forward.go", "placeUnit", "PlaceUnit", "placeReport"},
-	{"installer/transaction/uninstall.go", "finishUninstall", "goBack", "RemoveUnits"},
-	{"installer/transaction/uninstall.go", "finishUninstall", "RemoveUnits", "RemoveMounted"},
-	{"installer/transaction/uninstall.go", "finishUninstall", "RemovePrograms", "RemoveMounted"},
-	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},
-	{"installer/host/putback.go", "PutBack", "removeLinks", "RevertLinks"},
-	{"installer/host/putback.go", "PutBack", "RevertLinks", "RestoreUnit"},
 
 	// A release: the tree, then what marks it as whole, then its name; the backup
 	// of the one that it replaces is in both by then.
