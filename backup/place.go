@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
@@ -232,22 +231,10 @@ func (t place) verify(ctx context.Context, want schema) error {
 	return durable.SyncDir(filepath.Dir(t.path))
 }
 
-// cleanTemp removes copies that an interrupted restore left. The folder is the
-// agent's, so only names that no one else gives are taken.
+// cleanTemp removes copies that an interrupted restore left.
 func (t place) cleanTemp() error {
-	dir := filepath.Dir(t.path)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if durable.IsTemp(e.Name()) && strings.Contains(e.Name(), filepath.Base(t.path)) {
-			if err := durable.UnlinkNoSync(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	names, err := t.temporary(func(name string) bool { return durable.IsTemp(name) && !durable.IsSpare(name) })
+	return cmp.Or(err, removeAll(names))
 }
 
 // inUse names the processes that have the database open, after a lock has shown that there is one.

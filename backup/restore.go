@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/space"
 )
 
 // Restore replaces the database by the backup in dir, and checks and syncs the result. The agent must be stopped. The file keeps its mode
@@ -55,7 +57,7 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := checkSpace(filepath.Dir(t.path), info.Size()); err != nil {
+	if err := space.Check(filepath.Dir(t.path), info.Size()+spaceMargin, restoreFiles); err != nil {
 		return err
 	}
 	inPlace, err := t.hasRoom(info.Size())
@@ -100,11 +102,16 @@ func (d *Database) CanRestore(dir string, except []int) (err error) {
 	if err := unix.Access(filepath.Dir(d.at()), unix.W_OK); err != nil {
 		return fmt.Errorf("write in %s: %w", d.folder.Path(), err)
 	}
-	if _, err := d.place(); err != nil {
+	t, err := d.place()
+	if err != nil {
 		return err
 	}
 	if err := checkUnused(d.at(), except); err != nil {
 		return err
 	}
-	return checkSpace(filepath.Dir(d.at()), info.Size())
+	bytes, files, err := t.reserved()
+	if err != nil {
+		return err
+	}
+	return space.Check(filepath.Dir(t.path), info.Size()+spaceMargin-bytes, restoreFiles-files)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
 )
 
 // LinksInto returns the links of a folder that lead into the store, whether or not their targets
@@ -30,7 +32,7 @@ func (s *Store) linksInto(dir string) (map[string]string, error) {
 	}
 	links := make(map[string]string)
 	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink == 0 {
+		if e.Type()&fs.ModeSymlink == 0 || durable.IsTemp(e.Name()) { // a spare is no name that anybody runs
 			continue
 		}
 		path := filepath.Join(dir, e.Name())

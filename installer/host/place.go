@@ -79,6 +79,9 @@ func restore(path, saved, originalDir string) error {
 		}
 		return fmt.Errorf("%s is not the updater's file; it stays until somebody moves it away", path)
 	}
+	if spareHolds(path, saved) {
+		return durable.SwapSpare(path)
+	}
 	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -117,6 +120,9 @@ func set(path, target string, saved bool) error {
 	}
 	if target == "" {
 		return durable.UnlinkNoSync(path)
+	}
+	if to, err := os.Readlink(durable.Spare(path)); err == nil && to == target {
+		return durable.SwapSpare(path)
 	}
 	return durable.RelinkNoSync(target, path)
 }

@@ -178,14 +178,17 @@ func (h *Host) PlaceUnit(tree versions.Tree) error {
 	if is {
 		return settleUnit(h.Paths.Unit(), true)
 	}
-	content, err := h.unitOf(tree)
+	unit, err := h.UnitOf(tree)
 	if err != nil {
 		return err
+	}
+	if unitSpareHolds(unit) {
+		return durable.SwapSpare(unit.Path)
 	}
 	if err := durable.MkdirAll(h.Paths.UnitDir, 0o755); err != nil {
 		return err
 	}
-	return durable.WriteFile(h.Paths.Unit(), content, 0o644)
+	return durable.WriteFile(unit.Path, unit.Content, 0o644)
 }
 
 // settleUnit puts a unit that is as it should be on stable storage: a run that was killed may have
@@ -251,6 +254,9 @@ func RestoreUnit(u state.UnitFile) error {
 	now, err := ReadUnit(u.Path)
 	if err == nil && SameUnit(now, u) {
 		return settleUnit(u.Path, u.Regular)
+	}
+	if unitSpareHolds(u) {
+		return durable.SwapSpare(u.Path)
 	}
 	if stands := u.Regular || u.Target != ""; stands && !Exists(filepath.Dir(u.Path)) {
 		if err := durable.MkdirAll(filepath.Dir(u.Path), 0o755); err != nil {

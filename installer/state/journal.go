@@ -18,6 +18,9 @@ import (
 // MaxJournalSize is far more than a journal has, in bytes.
 const MaxJournalSize = 8 << 20
 
+// journalRoom is the room, in bytes, that a journal keeps for what is added to it: reasons and names of files.
+const journalRoom = 16 << 10
+
 // Phase says how far a transaction came. The table of package transaction says what each phase
 // means, and what may follow.
 type Phase string
@@ -260,7 +263,7 @@ func (e *JournalError) Error() string {
 	return e.Reason
 }
 
-// Save writes the journal durably.
+// Save writes the journal durably. Once the journal is there, it is written again without more room or inodes.
 func (j *Journal) Save(path string) error {
 	if err := j.Stamp(j); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
@@ -269,7 +272,7 @@ func (j *Journal) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
-	if err := durable.WriteFile(path, append(data, '\n'), 0o600); err != nil {
+	if err := durable.WriteSpared(path, append(data, '\n'), journalRoom); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil

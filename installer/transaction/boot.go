@@ -43,15 +43,17 @@ func (m *Machine) forgetMounts() {
 // close ends the transaction: it removes the journal, and then what is there for its sake. Only the
 // second name of its backup goes first: an older program takes a backup with two names for a
 // damaged one, and leaves it alone only because of the journal.
-func (t *transaction) close() error {
+func (t *transaction) close(ctx context.Context) error {
 	if d := t.j.Database; d.Taken {
 		t.m.warn(backup.Settle(d.Dir), "records of yesterday would take the transaction for one whose journal is lost")
 	}
 	t.m.dropSecondName()
 	t.m.warn(forgetStop(t.m.Host.Paths.Stopped()), "an agent that somebody stops may be started again")
+	t.m.warn(t.dropReserve(ctx), "room in the folder of the agent's database stays reserved until the next change of version")
 	if err := durable.Remove(t.m.Host.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}
+	t.m.warn(t.m.dropSpares(), "the next run removes them")
 	t.m.forgetMounts()
 	return nil
 }

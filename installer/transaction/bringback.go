@@ -43,6 +43,7 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	if u.j.Watch.Over {
 		return nil
 	}
+	warn(u.log, u.held.dropReserve(ctx), "the agent has less room than it could have")
 	if err := u.seeFilesBack(ctx); err != nil {
 		return err
 	}
@@ -171,6 +172,9 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	sight, err := u.agent.Look(ctx)
 	if err == nil && sight.Running() && u.isAgent(sight) {
 		if err := u.place.CheckCanStop(sight.Unit); err != nil {
+			return err
+		}
+		if err := CheckRun(SystemdRun); err != nil {
 			return err
 		}
 		if err := u.held.canStartOn(ctx, true); err != nil {

@@ -12,6 +12,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
+	"teleport-update/internal/space"
 )
 
 // canStart returns why an agent that is stopped now would not come back, or would come back on
@@ -30,7 +31,11 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	if !t.j.Database.Taken {
 		return t.m.checkStartsAgain(ctx, t.agent, sight, t.j.Database.Path)
 	}
-	if err := t.m.Host.CheckCanStart(ctx, sight.Unit, t.j.Database.Path, t.agent.Unit); err != nil {
+	err = t.m.Host.CheckCanStart(ctx, sight.Unit, t.j.Database.Path, t.agent.Unit)
+	if restores && failure.Is[*space.Error](err) && t.hasReserve(ctx) {
+		err = nil // the reserve is dropped before the start
+	}
+	if err != nil {
 		return err
 	}
 	db, err := backup.Open(t.j.Database.Path) // not the one that is open: another may be in its place

@@ -92,7 +92,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.packages().forgetKept(); err != nil {
 		return err
 	}
-	if err := t.close(); err != nil {
+	if err := t.close(ctx); err != nil {
 		return err
 	}
 	t.m.warn(t.m.Host.PromoteCopy(ctx), "the timer and the recovery go on with an older updater")

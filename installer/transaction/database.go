@@ -223,9 +223,8 @@ func (m *Machine) backupDir(c state.Config) (string, error) {
 // agent goes on writing. Each copy asks for as much.
 const DatabaseMargin = 8 << 20
 
-// RoomFor returns how many bytes a transaction takes: for the backup, and for a restore of the
-// target's backup in dir or, if the transaction fails, of the one just taken. A transaction without
-// room for its undoing must not begin.
+// RoomFor returns how many bytes a transaction takes: for the backup, and beside the database, for the
+// reserve of its undoing, which restores the backup just taken, and for a restore of the target's backup in dir.
 func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 	take, err = sizeOf(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == state.KeepDatabase && err == nil {
@@ -234,13 +233,13 @@ func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 	if err != nil {
 		return 0, 0, failure.Unchanged("size the agent's database: %w", err)
 	}
-	restore = take
+	restore = take + DatabaseMargin
 	if d.Plan == state.RestoreDatabase {
 		size, err := sizeOf(filepath.Join(dir, backup.FileName))
 		if err != nil {
 			return 0, 0, failure.Unchanged("size the backup: %w", err)
 		}
-		restore = max(restore, size)
+		restore += size + DatabaseMargin
 	}
 	return take, restore, nil
 }

@@ -287,13 +287,17 @@ func TestATransactionNeedsRoomToBeUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	itsOwn, err := sizeOf(filepath.Join(h.keeps("1.0.0"), "backup", backup.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		plan          state.DatabasePlan
 		take, restore int64
 	}{
 		"nothing is copied":          {state.KeepDatabase, 0, 0},
-		"a backup, and back":         {state.BackupDatabase, size, size},
-		"a backup, and another back": {state.RestoreDatabase, size, size},
+		"a backup, and back":         {state.BackupDatabase, size, size + DatabaseMargin},
+		"a backup, and another back": {state.RestoreDatabase, size, size + itsOwn + 2*DatabaseMargin},
 	} {
 		take, restore, err := RoomFor(state.Database{Plan: tc.plan, Path: h.path()}, filepath.Join(h.keeps("1.0.0"), "backup"))
 		if err != nil || take != tc.take || restore != tc.restore {

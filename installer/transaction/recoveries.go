@@ -174,7 +174,7 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	if err := c.Save(t.m.Host.Paths.Config()); err != nil {
 		return err
 	}
-	if err := t.close(); err != nil {
+	if err := t.close(ctx); err != nil {
 		return err
 	}
 	t.m.Retain(ctx, c)

@@ -98,6 +98,9 @@ func (m *Machine) cleanUp(ctx context.Context) {
 	for _, dir := range append(dirs, backups...) {
 		err = errors.Join(err, durable.CleanTemp(dir))
 	}
+	if host.Absent(m.Host.Paths.Journal()) {
+		err = errors.Join(err, m.dropSpares())
+	}
 	if m.Host.Store.HasStaging() {
 		unlock, busy := state.Lock(ctx, m.Host.Paths.FetchLock(), 0)
 		if busy == nil {

@@ -236,6 +236,11 @@ func (t *advancing) prepare(ctx context.Context) error {
 		err = t.t.j.enter(begun)
 	}
 	if err == nil {
+		if err = t.t.makeWayBack(ctx, t.req.tree); err != nil {
+			err = errors.Join(err, t.t.close(ctx))
+		}
+	}
+	if err == nil {
 		addWentDown(ctx, t.t.m, t.t.agent, j.Agent.Dependents)
 		return nil
 	}

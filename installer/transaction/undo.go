@@ -163,6 +163,7 @@ type databaseBack interface {
 	withBackup(do func(dir string) error) error
 	waitUnused(ctx context.Context, patience time.Duration) error
 	canStartOn(ctx context.Context, restores bool) error
+	dropReserve(ctx context.Context) error
 }
 
 // restoredDatabase is the agent's database as an undoing restores it.

@@ -173,6 +173,9 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 		}
 		var db restoredDatabase
 		if db, err = u.database(ctx); err == nil {
+			err = u.held.dropReserve(ctx)
+		}
+		if err == nil {
 			err = u.held.withBackup(func(dir string) error {
 				if host.Exists(dir) {
 					u.log.Info("restoring the agent's database", "from", dir)

@@ -79,28 +79,9 @@ func TestAFullDiskStopsAnUpdateAndHarmsNothing(t *testing.T) {
 // crowd plays one scene on one file system at every fill level.
 func (s *sweep) crowd(updater string, scene Scene, kind, side string) {
 	s.t.Helper()
-	if s.some.Over() {
-		s.notBegun++
+	w, mount := s.smallWorld(updater, kind, side)
+	if w == nil {
 		return
-	}
-	dir := scratch(s.t)
-	mount := filepath.Join(dir, "small")
-	if err := os.Mkdir(mount, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	mountSmall(s.t, kind, filepath.Join(dir, "image"), mount)
-	o := Options{Updater: updater, Dir: filepath.Join(dir, "world")}
-	if err := os.Mkdir(o.Dir, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	if side == "data" {
-		o.Data = filepath.Join(mount, "data")
-	} else {
-		o.Links, o.Units = filepath.Join(mount, "links"), filepath.Join(mount, "units")
-	}
-	w, err := New(s.t.Context(), o)
-	if err != nil {
-		s.t.Fatal(err)
 	}
 	defer w.Close()
 	stage, err := w.Play(s.t.Context(), scene)

@@ -105,8 +105,8 @@ func TestAFullDiskStopsAFirstEnable(t *testing.T) {
 	s.Linked("1.0.0")
 }
 
-// The links have a file system of their own, with room for some of them: zero
-// to three temporary and new names.
+// The links have a file system of their own, with room for some names: for less than the four spares, or for these and zero or one
+// temporary or new name.
 func TestLinksThatDoNotFitAreTakenBack(t *testing.T) {
 	s := newScene(t)
 	s.Small(linkDir, "1m", 50)
@@ -121,19 +121,23 @@ func TestLinksThatDoNotFitAreTakenBack(t *testing.T) {
 	added("1.1.0", "aaa") // comes before what is there
 	added("1.2.0", "tzz") // after all but the agent
 	s.RunsOn("1.0.0")
+	const spares, links = "keep what an undoing of the change needs", "failed and was undone: link version"
 	for _, tc := range []struct {
 		version string
 		free    int64
+		says    string
 	}{
-		{"1.1.0", 0}, // not even the first
-		{"1.1.0", 1}, // the new name, and none that changes
-		{"1.2.0", 0},
-		{"1.2.0", 1}, // all but the agent's; to put one back takes a name, too
+		{"1.1.0", 4, links}, // not even the first
+		{"1.1.0", 5, links}, // the new name, and none that changes
+		{"1.1.0", 0, spares},
+		{"1.1.0", 3, spares},
+		{"1.2.0", 4, links},
+		{"1.2.0", 5, links}, // all but the agent's
 	} {
 		name := fmt.Sprintf("%s with %d files free", tc.version, tc.free)
 		s.Wants(tc.version)
 		s.leaveFiles(linkDir, tc.free)
-		s.Refused(name, []string{"failed and was undone: link version", "no space left on the file system of " + linkDir}, updater, "update", "--now")
+		s.Refused(name, []string{tc.says, "no space left on the file system of " + linkDir}, updater, "update", "--now")
 		s.Serves("1.0.0")
 		s.Must("rm", "-rf", linkDir+"/ballast")
 	}

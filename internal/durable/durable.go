@@ -268,8 +268,8 @@ func SyncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// CleanTemp removes the leftovers of interrupted changes in dir. The caller must hold the lock that
-// keeps other writers out of dir.
+// CleanTemp removes the leftovers of interrupted changes in dir, but for spares. The caller must hold
+// the lock that keeps other writers out of dir.
 func CleanTemp(dir string) error {
 	return cleanTemp(dir, func(fs.DirEntry) bool { return true })
 }
@@ -289,7 +289,7 @@ func cleanTemp(dir string, which func(fs.DirEntry) bool) error {
 		return err
 	}
 	for _, e := range entries {
-		if IsTemp(e.Name()) && which(e) {
+		if IsTemp(e.Name()) && !IsSpare(e.Name()) && which(e) {
 			if err := RemoveTemp(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}

@@ -1,0 +1,76 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+	"teleport-update/versions"
+)
+
+// What an undoing needs is made before the first change, as long as there is room for it: a spare of the journal, of each link and of
+// the unit, and a reserve for the restore of the database. An undoing then changes names, and takes what is reserved. A file system
+// that has filled up meanwhile is not in its way.
+
+// makeWayBack makes all of it but the journal's spare, which comes with the journal. An error refuses the transaction.
+func (t *transaction) makeWayBack(ctx context.Context, to versions.Tree) error {
+	err := host.MakeSpares(t.m.Host, to, t.j.Links, t.j.Unit)
+	if err == nil {
+		err = t.reserve(ctx)
+	}
+	if err != nil {
+		return failure.Unchanged("keep what an undoing of the change needs: %w", err).
+			To("free some space, then run the command again").Refused()
+	}
+	return nil
+}
+
+// reserve keeps room for the restore of the database as it was when the transaction began.
+func (t *transaction) reserve(ctx context.Context) error {
+	if t.j.Database.Plan == state.KeepDatabase {
+		return nil
+	}
+	db, err := t.database(ctx)
+	if err != nil {
+		return err
+	}
+	size, err := db.Size()
+	if err != nil {
+		return err
+	}
+	return db.Reserve(size)
+}
+
+// hasReserve reports whether room for the restore is kept.
+func (t *transaction) hasReserve(ctx context.Context) bool {
+	if t.j.Database.Plan == state.KeepDatabase {
+		return false
+	}
+	db, err := t.database(ctx)
+	return err == nil && db.HasReserve()
+}
+
+// dropReserve gives the room back, for the restore, for the agent that starts then, and at the end of a transaction.
+func (t *transaction) dropReserve(ctx context.Context) error {
+	if t.j.Database.Plan == state.KeepDatabase {
+		return nil
+	}
+	db, err := t.database(ctx)
+	if err != nil {
+		return err
+	}
+	return db.DropReserve()
+}
+
+// dropSpares removes the spares of a transaction that has ended.
+func (m *Machine) dropSpares() error {
+	err := errors.Join(host.DropSpares(m.Host), durable.DropSpares(m.Host.Paths.Versions()))
+	if err != nil {
+		return fmt.Errorf("remove the spares of a transaction: %w", err)
+	}
+	return nil
+}
