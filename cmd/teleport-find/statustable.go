@@ -169,13 +169,6 @@ func hostsName(n int) string {
 	return fmt.Sprintf("%d hosts name", n)
 }
 
-func numberOfHosts(n int) string {
-	if n == 1 {
-		return "1 host"
-	}
-	return fmt.Sprintf("%d hosts", n)
-}
-
 func writeUncounted(w io.Writer, omitted, unmatched map[string]int) error {
 	text := ""
 	for _, reason := range slices.Sorted(maps.Keys(omitted)) {

@@ -2,15 +2,12 @@ package repository
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"teleport-update/integration/signer"
-	"teleport-update/packaging"
 )
 
 const module = "../.."
@@ -38,40 +35,6 @@ func check(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-var nfpmOnce = sync.OnceValues(func() (string, error) {
-	dir, err := world()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "nfpm")
-	return path, packaging.BuildTool(context.Background(), module, path)
-})
-
-// standIns is a folder with the stand-ins of a version. Nothing is signed.
-func standIns(t testing.TB, version string) string {
-	t.Helper()
-	standInsOnce.Lock()
-	defer standInsOnce.Unlock()
-	dir, err := world()
-	check(t, err)
-	dir = filepath.Join(dir, "packages-"+version)
-	if _, err := os.Stat(dir); err != nil {
-		makeStandIns(t, dir+".new", version, "")
-		check(t, os.Rename(dir+".new", dir))
-	}
-	return dir
-}
-
-var standInsOnce sync.Mutex
-
-// makeStandIns writes the stand-ins of a version with a comment in their program.
-func makeStandIns(t testing.TB, dir, version, comment string) {
-	t.Helper()
-	nfpm, err := nfpmOnce()
-	check(t, err)
-	check(t, StandIns(context.Background(), nfpm, dir, version, comment))
 }
 
 // keyNumber is one of the keys that all tests share, as each takes a second to make.
