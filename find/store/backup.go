@@ -92,7 +92,7 @@ func withoutLog(path string) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, c.Close()) }()
-	return c.Exec("PRAGMA journal_mode = DELETE; UPDATE head SET generation = 0, settled = 0")
+	return c.Exec("PRAGMA journal_mode = DELETE; UPDATE head SET generation = 0, settled = 0, seal = 1")
 }
 
 // sameFile reports whether two names belong to one file. The second need not exist.

@@ -30,7 +30,17 @@ func (g *generations) read(c *sqlite3.Conn) error {
 	})
 }
 
-// generationAlone returns the generation of the file without its log. An error says nothing about the file: a checkpoint may be under way.
+// sealed makes the row of head tell whether it is whole. A power cut in a checkpoint can leave parts of two of its versions in the page.
+const sealed = "generation * 1000003 + 1"
+
+// next counts a generation in an UPDATE of head.
+const next = "generation = generation + 1, seal = (generation + 1) * 1000003 + 1"
+
+// errTorn says that the row of head is not whole in the file alone. The log has it.
+var errTorn = errors.New("the page of the generation is not whole without the log")
+
+// generationAlone returns the generation of the file without its log. An error says nothing about the file: a checkpoint may be under way,
+// or was cut off.
 func generationAlone(path, vfs string) (alone int64, err error) {
 	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"vfs": {vfs}, "immutable": {"1"}}.Encode()}
 	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
@@ -38,7 +48,15 @@ func generationAlone(path, vfs string) (alone int64, err error) {
 		return 0, err
 	}
 	defer c.Close()
-	return number(c, "SELECT generation FROM head")
+	whole := false
+	err = query(c, "SELECT generation FROM head WHERE seal = "+sealed, nil, func(stmt *sqlite3.Stmt) bool {
+		alone, whole = stmt.ColumnInt64(0), true
+		return false
+	})
+	if err == nil && !whole {
+		err = errTorn
+	}
+	return alone, err
 }
 
 // checkLog returns errOverwritten if the log beside the file is of another file. It runs before anything is written.
@@ -70,7 +88,7 @@ func checkLog(c *sqlite3.Conn, path, vfs string) error {
 
 // begin counts a generation, so that a copy from before is older, and settles it.
 func begin(c *sqlite3.Conn) error {
-	err := c.Exec("UPDATE head SET generation = generation + 1")
+	err := c.Exec("UPDATE head SET " + next)
 	if errors.Is(err, sqlite3.FULL) || errors.Is(err, sqlite3.BUSY) {
 		return nil // the next change counts one
 	}

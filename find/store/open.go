@@ -60,6 +60,7 @@ CREATE TABLE history (
 ) STRICT;
 ALTER TABLE head ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE head ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN seal INTEGER NOT NULL DEFAULT 0;
 `
 
 // OpenSQLite opens the store in the file at path, and makes a missing one.

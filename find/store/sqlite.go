@@ -291,7 +291,7 @@ func (s *SQLite) changeOnce(ctx context.Context, apply func(c *sqlite3.Conn, now
 		if now, err = apply(c, now); err != nil {
 			return err
 		}
-		return execute(c, "UPDATE head SET revision = ?1, generation = generation + 1", func(stmt *sqlite3.Stmt) error {
+		return execute(c, "UPDATE head SET revision = ?1, "+next, func(stmt *sqlite3.Stmt) error {
 			return stmt.BindInt64(1, int64(now))
 		})
 	})
