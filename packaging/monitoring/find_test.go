@@ -34,15 +34,14 @@ func metricsText(t *testing.T) string {
 	t.Helper()
 	m := metrics.New(metrics.Options{Version: "1.2.3", Clock: time.Now})
 	group := rollout.GroupStatus{Name: "dev", Halted: &rollout.Halted{}, Plan: &rollout.PlanReference{}}
+	present := &rollout.Rollout{Status: rollout.RolloutStatus{Groups: []rollout.GroupStatus{group}}}
 	m.From(metrics.Sources{
-		Snapshot: func() (time.Duration, error) { return 0, nil },
-		Rollout: func() *rollout.Rollout {
-			return &rollout.Rollout{Status: rollout.RolloutStatus{Groups: []rollout.GroupStatus{group}}}
-		},
+		Snapshot:    func() (time.Duration, error) { return 0, nil },
+		Rollout:     func() *rollout.Rollout { return present },
 		Certificate: time.Now,
 		Webhooks:    func() int { return 0 },
 		Engine: func() metrics.Engine {
-			return metrics.Engine{LastTick: time.Now(), Skew: new(time.Second), Counts: rollout.Counts{Groups: []rollout.GroupCounts{{}}}}
+			return metrics.Engine{LastTick: time.Now(), Skew: new(time.Second), Counts: rollout.Counts{Subject: present.Subject(), Groups: []rollout.GroupCounts{{}}}}
 		},
 	})
 	m.Count(http.NotFoundHandler())
