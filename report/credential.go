@@ -48,7 +48,7 @@ func ReadToken(file string) (string, error) {
 	token := strings.TrimSpace(string(plaintext.UTF8(data)))
 	if len(token) < 16 || len(token) > 200 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return "", fmt.Errorf("%s does not hold one word of 16 to 200 letters, as a join token for reports is (\"teleport-find "+
-			"tokens add\" prints one)", file)
+			"token add\" prints one)", file)
 	}
 	return token, nil
 }
