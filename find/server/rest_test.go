@@ -9,6 +9,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/admin"
+	"teleport-update/find/server/answers"
 )
 
 // updating is a server with a group of ten hosts that update, the first of which fails.
@@ -123,6 +124,18 @@ func TestAFailureReportedToAnotherServerHaltsFirst(t *testing.T) {
 		if s.stored.Refresh(t.Context()); s.told() || s.states() != "active!" {
 			t.Errorf("server %d: the group is %s, and told to update: %t", i, s.states(), s.told())
 		}
+	}
+}
+
+// A person who writes a resource is the first to see that the store takes no change.
+func TestAResourceThatCannotBeWrittenLetsNoHostUpdate(t *testing.T) {
+	_, r, failing, _ := updating(t)
+	failing.fail = true
+	if _, err := r.stored.Apply(t.Context(), parseAll(t, enabledGroups("{name: dev, days: ['*'], start_hour: 12}")), answers.ApplyOptions{}); err == nil {
+		t.Fatal("the resource was written")
+	}
+	if r.told() {
+		t.Error("a host is told to update")
 	}
 }
 

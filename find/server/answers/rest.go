@@ -10,7 +10,7 @@ import (
 
 // Rest is why this server lets no host update: a change could not be written, the store could not be read, or another
 // store has taken its place. A failure that a host reports meanwhile would halt nothing, and halts may be lost with the
-// store of before.
+// earlier store.
 type Rest struct{ Err error }
 
 // Resting returns why no host is let on, or nil.
@@ -32,11 +32,11 @@ func (s *Stored) Resume(r *Rest) {
 // mayUpdate reports whether this server tells any host to update.
 func (s *Stored) mayUpdate() bool { return s.resting.Load() == nil }
 
-var errOtherStore = errors.New("another store, or an older copy, has taken the place of the one of before")
+var errOtherStore = errors.New("the store was replaced by another one or by an older copy")
 
 // Store returns the store behind the answers. All parts of a server write through it, so that the answers rest after a change
 // that the store did not take.
-func (s *Stored) Store() store.Store { return &watchedStore{s.opts.Store, s} }
+func (s *Stored) Store() store.Store { return s.opts.Store }
 
 // watchedStore is a store whose failing writes make answers rest.
 type watchedStore struct {
@@ -51,6 +51,9 @@ func (w *watchedStore) Put(ctx context.Context, key string, value []byte, based 
 }
 
 func (w *watchedStore) Commit(ctx context.Context, c store.Change) ([]store.Revision, error) {
+	if err := c.Check(); err != nil {
+		return nil, err // no store takes it
+	}
 	revisions, err := w.Store.Commit(ctx, c)
 	w.takeResult(err)
 	return revisions, err

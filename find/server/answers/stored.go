@@ -59,7 +59,9 @@ func NewStored(ctx context.Context, opts StoredOptions) (*Stored, error) {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	s := &Stored{opts: opts, plans: NewPlans(opts.Store)}
+	s := &Stored{opts: opts}
+	s.opts.Store = &watchedStore{opts.Store, s}
+	s.plans = NewPlans(s.opts.Store)
 	if err := s.Refresh(ctx); err != nil {
 		return nil, err
 	}
