@@ -9,12 +9,13 @@
 #	--url URL          where hosts will find it: writes their configuration into it
 #	--valid-for TIME   how long hosts accept it, such as "30 days" (for ever)
 #
-# LINK leads to a folder beside it. A run makes a new folder and switches LINK in the end: who
-# reads LINK sees the repository of before or the whole new one, wherever a run is ended. The
+# LINK leads to a folder beside it. A run makes a new folder and switches LINK in the end: a
+# reader of LINK sees the old repository or the whole new one, wherever a run is ended. The
 # new folder also has the files of the publication before, for clients that have just read its
 # indexes. Signing needs gpg, and publishing no network.
 set -eu
 umask 022
+export LC_ALL=C
 key='' packages=build/packages to=build/repository url='' valid=''
 while [ $# -gt 1 ]; do
 	case $1 in
@@ -70,7 +71,12 @@ for file in "$packages"/*.deb "$packages"/*.rpm; do
 	if [ -e "$now/$place" ] && [ "$(digest "$file")" != "$(digest "$now/$place")" ]; then
 		fail "$file was published with another content: build it with a higher version"
 	fi
-	if cmp -s "$file" "$now/$place"; then ln "$now/$place" "$new/$place"; else cp "$file" "$new/$place"; fi
+	# An rpm that was built and signed once more has other bytes, of the time of its signature. Clients that know the old index would refuse them.
+	if cmp -s "$file" "$now/$place" || { [ -e "$now/$place" ] && cmp -s "$new/teleport-update.asc" "$now/teleport-update.asc"; }; then
+		ln "$now/$place" "$new/$place"
+	else
+		cp "$file" "$new/$place"
+	fi
 	echo "$place$([ -e "$now/$place" ] || echo ' (new)')"
 done
 rm -f "$new/.content"
