@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // aliases maps other spellings to this program's: commands of RFD 0169 and of Managed Updates v2 ("tctl autoupdate …"),
 // plurals and singulars. An alias of a command stands at the beginning of the words, a longer one before a shorter one. An
@@ -55,11 +58,12 @@ func unaliased(words []string) []string {
 	return ours
 }
 
-// splitFlags makes two words of each --flag=value.
+// splitFlags makes two words of --flag=value if an alias has the flag. Other flags keep their value: --force=true.
 func splitFlags(words []string) (split []string) {
 	for _, word := range words {
 		flag, value, both := strings.Cut(word, "=")
-		if !both || !strings.HasPrefix(word, "--") {
+		isAlias := func(a struct{ theirs, ours string }) bool { return slices.Contains(strings.Fields(a.theirs), flag) }
+		if !both || !slices.ContainsFunc(aliases, isAlias) {
 			split = append(split, word)
 			continue
 		}

@@ -25,7 +25,7 @@ func TestTheCommandsOfTctl(t *testing.T) {
 		{"autoupdate agents mark-done dev", "dev"},
 		{"autoupdate agents status", "15.2.0, schedule regular"},
 		{"autoupdate agents report", "15.2.0, schedule regular"},
-		{"autoupdate update --schedule regular --group dev --set-start-hour=3", "set-version has no flag --set-start-hour\n(exit code 2)"},
+		{"autoupdate update --schedule regular --group dev --set-start-hour=3", "set-version has no flag --set-start-hour=3\n(exit code 2)"},
 		{"autoupdate update now", "version \"now\""},
 		{"autoupdate agents", "there is no command \"autoupdate\""},
 		{"autoupdate", "there is no command \"autoupdate\""},
@@ -38,5 +38,12 @@ func TestTheCommandsOfTctl(t *testing.T) {
 		if out := s.run(step.command); !strings.Contains(out, step.says) {
 			t.Errorf("%s says\n%s\nwant %s", step.command, out, step.says)
 		}
+	}
+}
+
+func TestASwitchOfTctlKeepsItsValue(t *testing.T) {
+	words := strings.Fields("autoupdate agents start-update --group=dev --force=true")
+	if got, want := strings.Join(unaliased(words), " "), "rollout start dev --force=true"; got != want {
+		t.Errorf("%q became %q; want %q", words, got, want)
 	}
 }

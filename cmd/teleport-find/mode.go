@@ -9,7 +9,7 @@ import (
 // modeCommand sets the mode in autoupdate_config rather than in autoupdate_version. In
 // the reference of Managed Updates, config says how and when hosts update, and version
 // to what; whether they update at all belongs to config. Also, a release process writes
-// version anew for every release, and a person's "mode suspended" must outlast that.
+// a new version for every release, and a person's "mode suspended" must outlast that.
 func modeCommand() *cli.Command {
 	const usage = "mode enabled|suspended|disabled"
 	command := &cli.Command{

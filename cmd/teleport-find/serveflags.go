@@ -52,7 +52,7 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 				"by, may be repeated: the first is printed, all are in a self-signed certificate (default: the host of --listen, else " +
 				"this machine's name)"},
 			&cli.StringFlag{Name: "public-url", EnvVars: env("PUBLIC_URL"), Usage: "`URL` by which hosts reach this server, for a proxy " +
-				"in front of it: https://HOST[:PORT] (default: that of --hostname and --listen)"},
+				"in front of it: https://HOST[:PORT] (default: from --hostname and --listen)"},
 			&cli.StringFlag{Name: "cert", EnvVars: env("CERT"), TakesFile: true, Usage: "PEM `FILE` of the TLS certificate and its chain"},
 			&cli.StringFlag{Name: "key", EnvVars: env("KEY"), TakesFile: true, Usage: "PEM `FILE` of the certificate's key"},
 			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
@@ -95,7 +95,7 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			},
 			&cli.IntFlag{
 				Name: "max-groups", EnvVars: env("MAX_GROUPS"),
-				Usage: "take no configuration with more than `N` groups in a schedule, for who offers the server to others; 0: any number",
+				Usage: "take no configuration with more than `N` groups in a schedule, for providers; 0: any number",
 			},
 			&cli.IntFlag{
 				Name: "max-schedule-days", EnvVars: env("MAX_SCHEDULE_DAYS"),

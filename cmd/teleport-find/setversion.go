@@ -124,7 +124,7 @@ func lastRun(c *cli.Context, before *rollout.Version) (start rollout.Semver, uns
 	if start, err = lastDone(c, before); err != nil || start == "" {
 		return start, "", err // the server warns that new hosts install the target
 	}
-	came := "that of the rollout before"
+	came := "the start version of the rollout before"
 	if start == agents.TargetVersion {
 		came = "the last one that came to all groups"
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Repository serves the apt and yum repositories of one folder, which package
-// packaging/repository makes, and the files to configure hosts:
+// packaging/publish.sh makes, and the files to configure hosts:
 //
 //	GET /apt/…, /yum/…
 //	GET /teleport-update.asc, /teleport-update.sources, /teleport-update.repo

@@ -88,7 +88,7 @@ func TestAButtonDoesWhatItShows(t *testing.T) {
 		"start": {func(w *world) { w.button("done", "dev") }, "start", "prod",
 			[]string{"Group prod goes from unstarted to active.", "It tells 2 hosts to update to 17.2.1."}, "rollout start prod", `data-state="active"`},
 		"retry":   {nil, "retry", "dev", []string{"Group dev goes from canary to canary: hosts hear of it"}, "rollout retry dev", `data-state="canary"`},
-		"suspend": {nil, "suspend", "", []string{"Updates go from enabled to suspended.", "5 hosts that are not on 17.2.1 yet are told to stay as they are"}, "apply: mode enabled → suspended", `data-state="suspended"`},
+		"suspend": {nil, "suspend", "", []string{"Updates go from enabled to suspended.", "Hosts that are not on 17.2.1 yet (5) are told to stay as they are"}, "apply: mode enabled → suspended", `data-state="suspended"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := served(t, map[bool]func(*testing.T) *pagetest.World{true: pagetest.Halted, false: pagetest.Rolling}[tc.verb == "retry"](t))

@@ -28,7 +28,7 @@ func (p *page) suspended(v *visit) ([]byte, error) {
 	}
 	config, is := list[0].(*rollout.Config)
 	if !is {
-		return nil, fmt.Errorf("the store's %s is none", rollout.KindConfig)
+		return nil, fmt.Errorf("%s in the store is not a configuration", rollout.KindConfig)
 	}
 	config.Spec.Agents.Mode = rollout.Suspended
 	return rollout.JSON(config)
@@ -53,8 +53,8 @@ func (p *page) foreseeSuspend(v *visit) (changes plan, err error) {
 	}
 	return plan{key: fmt.Sprintf("%s %s", now.Mode, now.Target), lines: []string{
 		fmt.Sprintf("Updates go from %s to %s.", now.Mode, rollout.Suspended),
-		fmt.Sprintf("%s that are not on %s yet are told to stay as they are, and no group goes on.", hostsWord(left), cmp.Or(string(now.Target),
-			"a target")),
+		fmt.Sprintf("Hosts that are not on %s yet (%d) are told to stay as they are, and no group goes on.",
+			cmp.Or(string(now.Target), "a target"), left),
 		fmt.Sprintf("%s that have begun to update, or were told to, may still finish it.", hostsWord(moving)),
 	}}, nil
 }
