@@ -49,7 +49,7 @@ func (t place) reserve(n int, bytes int64) error {
 	}
 	defer f.Close()
 	if bytes > 0 {
-		if err := unix.Fallocate(int(f.Fd()), 0, 0, bytes); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		if err := durable.Allocate(f, 0, 0, bytes); err != nil {
 			return err
 		}
 	}

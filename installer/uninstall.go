@@ -60,7 +60,7 @@ func (i *Installer) UninstallPlan(ctx context.Context, withAgent bool) ([]string
 	line := fmt.Sprintf("Agent: version %s goes on as it runs, and stays as plain files in %s.", version, i.Machine.Host.Paths.LinkDir)
 	switch {
 	case version == "":
-		line = "Agent: none of the updater's."
+		line = "Agent: the updater manages none."
 	case withAgent:
 		line = fmt.Sprintf("Agent: version %s is stopped and removed.", version)
 	}

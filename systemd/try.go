@@ -92,6 +92,8 @@ func (c *Conn) Try(ctx context.Context, text func(output string) []byte) (t Trie
 	job, ended := errors.AsType[*JobError](started)
 	switch {
 	case started == nil, ended && job.Result == "failed":
+	case IsDenied(started):
+		return t, fmt.Errorf("try a unit: %w", started)
 	case ended && job.Result == "" && ctx.Err() == nil && !errors.Is(started, ErrBroken): // it did not even load the unit
 		t.Words = []string{job.Err.Error()}
 		return t, nil

@@ -50,15 +50,9 @@ func recoveryTried(p *Preflight, ctx context.Context) error {
 	return err
 }
 
-// tryNow tries a start of the agent by its unit as it is now. A unit that starts another program says nothing about the agent's.
+// tryNow tries a start of the agent by its unit as it is now.
 func tryNow(ctx context.Context, m *Machine, agent Agent, sight Sight) error {
-	if filepath.Base(sight.ExecStart) != host.AgentName {
-		return nil
-	}
-	s, err := m.Host.AgentUnit().Service()
-	if err == nil {
-		err = try(ctx, m, agent, sight.Unit, s, sight.ExecStart)
-	}
+	s, err := tryAgent(ctx, m, agent, sight)
 	if failure.Is[*failure.RefusedError](err) {
 		return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err).To(showsSettings, s.Name).Refused()
 	}
@@ -96,11 +90,29 @@ func (t *transaction) startsWithoutPackages(ctx context.Context) error {
 	if err != nil || !sight.Running() {
 		return nil // nobody can say, or the start that comes shows it
 	}
+	// A proven version does not go back, and the room counts for the agent.
+	t.m.warn(t.dropReserve(ctx), "room in the folder of the agent's database stays reserved until the next change of version")
 	err = t.m.checkStartsAgain(ctx, t.agent, sight, t.j.Database.Path)
 	if err == nil {
-		err = tryNow(ctx, t.m, t.agent, sight)
+		_, err = tryAgent(ctx, t.m, t.agent, sight)
 	}
-	return wrap(err, "the agent's package is removed, and the agent was not tried well since: %w")
+	if failure.Is[*failure.RefusedError](err) {
+		return &failure.NeedsPersonError{
+			Err: fmt.Errorf("the agent's package is removed, and the agent, which runs, would not start again: %v", err)}
+	}
+	return wrap(err, "the agent's package is removed, and the agent could not be tried since: %w")
+}
+
+// tryAgent tries a start of the agent by its unit, and returns what it started. A unit that starts another program says nothing about
+// the agent's.
+func tryAgent(ctx context.Context, m *Machine, agent Agent, sight Sight) (s canary.Service, err error) {
+	if filepath.Base(sight.ExecStart) != host.AgentName {
+		return s, nil
+	}
+	if s, err = m.Host.AgentUnit().Service(); err == nil {
+		err = try(ctx, m, agent, sight.Unit, s, sight.ExecStart)
+	}
+	return s, err
 }
 
 // try starts a program with the settings of a service, whose unit is u. A canary that does not end well is a *failure.RefusedError,

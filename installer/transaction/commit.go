@@ -53,10 +53,10 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.seeInPlace(ctx, tree); err != nil {
 		return err
 	}
+	t.startDependents(ctx)
 	if err := t.startsWithoutPackages(ctx); err != nil {
 		return err
 	}
-	t.startDependents(ctx)
 	if first {
 		t.warnOfClosedFolders(tree)
 	}

@@ -45,6 +45,10 @@ func (m *Machine) CheckUninstall(ctx context.Context, withAgent bool, seen Seen)
 		return u, failure.Unchanged("a change of version is open, and the files that it needs would be removed").
 			To("`teleport-update update` closes it, then run the command again").Refused()
 	}
+	if from := u.Config.Status.UnitsLeft; from != "" {
+		return u, failure.Unchanged("a move of the units from %s is not finished", from).
+			To("`teleport-update update` finishes it, then run the command again").Refused()
+	}
 	if err = m.checkAgentStays(ctx, &u, seen); err != nil {
 		return u, err
 	}
@@ -53,6 +57,9 @@ func (m *Machine) CheckUninstall(ctx context.Context, withAgent bool, seen Seen)
 		return u, fmt.Errorf("find out what executes versions: %w", err)
 	}
 	u.AtBoot = m.Host.RemovesAtBoot(u.Executing)
+	if _, err := m.BackupsToKeep(ctx); err != nil {
+		return u, failure.Unchanged("find out which backups to keep: %w", err).Refused()
+	}
 	return u, m.checkEnds(u)
 }
 
@@ -196,7 +203,7 @@ func (m *Machine) Uninstall(ctx context.Context, withAgent bool) (u Uninstall, e
 	at := uninstalling{&u, m, agent}
 	for _, s := range uninstallSteps() {
 		if err := s.do(at, ctx); err != nil {
-			return u, fmt.Errorf("%s: %w; the uninstall is not finished, and the agent is as it was: run the command again", s.what, err)
+			return u, fmt.Errorf("%s: %w; the uninstall is not finished: run the command again", s.what, err)
 		}
 	}
 	m.Host.Log.Info("the updater is uninstalled", "agent_removed", withAgent)

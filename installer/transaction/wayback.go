@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"teleport-update/backup"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
@@ -59,11 +60,12 @@ func (t *transaction) dropReserve(ctx context.Context) error {
 	if t.j.Database.Plan == state.KeepDatabase {
 		return nil
 	}
-	db, err := t.database(ctx)
+	// Unlike a restore, it may look beside a database of another folder: nobody else gives these names.
+	db, err := backup.Open(t.j.Database.Path)
 	if err != nil {
 		return err
 	}
-	return db.DropReserve()
+	return errors.Join(db.DropReserve(), db.Close())
 }
 
 // dropSpares removes the spares of a transaction that has ended.

@@ -87,12 +87,26 @@ func writeRoomy(path string, data []byte, room int64) error {
 		if _, err := f.Write(data); err != nil {
 			return err
 		}
-		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, int64(len(data)), room)
-		if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		if err := Allocate(f, unix.FALLOC_FL_KEEP_SIZE, int64(len(data)), room); err != nil {
 			return err
 		}
 		return f.Chmod(0o600)
 	})
+}
+
+// Allocate reserves room for a file. A file system that cannot reserve any is no error. fallocate(2) may be interrupted by a signal, and
+// is then called again.
+func Allocate(f *os.File, mode uint32, from, bytes int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), mode, from, bytes)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EOPNOTSUPP):
+			return nil
+		default:
+			return err
+		}
+	}
 }
 
 // overwrite writes data into a file that never becomes shorter, durably.
