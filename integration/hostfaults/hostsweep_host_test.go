@@ -190,8 +190,8 @@ func (w *sweptHost) changed() []string {
 }
 
 // Files are linked, not copied: the updater and systemd replace them, and never
-// write into one. Databases are the exception: one with two names is refused, and
-// that of packages is written into.
+// write into one. The journal and its spare are copied, for the spare is written into.
+// So are databases: one with two names is refused, and those of packages are written into.
 const resetScript = `
 systemctl kill --signal=KILL teleport.service 2>/dev/null || true
 systemctl stop teleport.service
@@ -201,6 +201,7 @@ for dir; do
 	if [ "$dir" = -- ]; then how=-a; continue; fi
 	rm -rf "$dir"
 	cp $how "/root/base$dir" "$dir"
+	find "$dir" -name '*journal.json*' -type f -exec sh -ec 'cp -a --remove-destination "/root/base$1" "$1"' sh {} \;
 done
 for dir in /var/lib/teleport/proc /var/lib/teleport/versions/*/backup; do
 	if [ -e "$dir" ]; then rm -r "$dir"; cp -a "/root/base$dir" "$dir"; fi
@@ -266,7 +267,7 @@ pid=$(systemctl show teleport.service -p MainPID --value)
 echo "main=$(readlink /proc/$pid/exe)"
 echo "serving=$(readlink /proc/$(cat /run/teleport.pid)/exe)"
 units=$(systemctl list-units --plain --no-legend --all --type=service)
-echo "failed=$(echo "$units" | grep " failed " | tr '\n' ' ')"
+echo "failed=$(echo "$units" | grep " failed " | grep -v '^ *tu-canary-' | tr '\n' ' ')" # a run removes a canary of a killed one once it is old
 echo "switches=$(echo "$units" | grep teleport-update-switch- | grep -v ' exited .*a try of the recovery' | tr '\n' ' ')"
 echo "database=$(sqlite3 -readonly -cmd '.timeout 10000' /var/lib/teleport/proc/sqlite.db "PRAGMA user_version; PRAGMA integrity_check(1); SELECT count(*) FROM rows; SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name='rows'" 2>&1 | tr '\n' ' ')"
 `

@@ -69,7 +69,7 @@ func TestTheFindServersPackage(t *testing.T) {
 				t.Errorf("set-version says:\n%s", said)
 			}
 			s.waitForAnswer("1.2.3")
-			if r := s.Try("teleport-find", "enable"); r.Code != 0 || !strings.Contains(r.Stderr, "no tarball of this version") {
+			if r := s.Try("teleport-find", "mode", "enabled"); r.Code != 0 || !strings.Contains(r.Stderr, "no tarball of this version") {
 				t.Errorf("enable: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
 			s.waitForAnswer("1.2.3 now")
@@ -173,7 +173,7 @@ func (s *scene) backsUp() {
 	}
 	s.Must("systemctl", "start", "teleport-find")
 	s.waitForAnswer("1.2.3")
-	s.Must("teleport-find", "enable")
+	s.Must("teleport-find", "mode", "enabled")
 	s.waitForAnswer("1.2.3 now")
 }
 

@@ -157,11 +157,9 @@ func TestADiskThatIsFullRightAfterTheLinksDoesNotKeepThem(t *testing.T) {
 		return nil
 	})
 	s.Leave(scenes.AgentData, 0)
-	s.Ends(update, 4)
+	s.Ends(update, 1)
 	s.LinkedFiles("1.0.0")
-	if got := s.Phase(); got != "begun" {
-		t.Errorf("the journal says %q; the test wants that it could not be written", got)
-	}
+	s.Closed()
 	s.Must("rm", scenes.AgentData+"/ballast", "/etc/systemd/system-generators/slow")
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	if code := s.Tick(); code != 0 {

@@ -207,7 +207,7 @@ func TestChangedUnitsAreReadBeforeAChange(t *testing.T) {
 	for _, c := range []struct{ name, dropIn, says string }{
 		{"a condition", "[Unit]\nConditionPathExists=/nowhere\n", "ConditionPathExists=/nowhere"},
 		{"a refused start", "[Unit]\nRefuseManualStart=yes\n", "RefuseManualStart="},
-		{"a user", "[Service]\nUser=nobody-such\n", "nobody-such"},
+		{"a user", "[Service]\nUser=nobody-such\n", "status 217, USER"},
 		{"a view", "[Service]\nProtectSystem=strict\n", "ProtectSystem=strict"},
 		{"a need", "[Unit]\nRequires=gone.service\n", "gone.service"},
 		{"a wrong setting", "[Service]\nType=oneshot\nRestart=always\n", "bad-setting"},
