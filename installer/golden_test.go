@@ -224,7 +224,6 @@ func TestStatusKeepsItsForm(t *testing.T) {
 	}
 	var files []string
 	states, types := map[decision.State]bool{}, map[decision.Type]bool{}
-	shown := map[decision.Type]string{} // what the first scene shows that begins with the type
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
 		s := scenes[name]
 		i := testInstaller(t)
@@ -300,17 +299,6 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		agree(t, i, name, r)
 		var example strings.Builder
 		r.Text(&example)
-		first := decision.Type("") // of a host that is well
-		if len(r.Conditions) > 0 {
-			first = r.Conditions[0].Type
-		}
-		if shown[first] == "" {
-			said := example.String()
-			if first != "" {
-				said, _, _ = strings.Cut(said, "Agent: ") // what follows is the same in all of them
-			}
-			shown[first] = strings.ReplaceAll("```text\n"+said+"```\n", root, "")
-		}
 		validate(t, r)
 		if name == "failing" {
 			monitored(t, r)
@@ -323,7 +311,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		}
 	}
 	golden.Folder(t, filepath.Join("testdata", "status"), files...)
-	documented(t, shown)
+	documented(t)
 	for _, c := range decision.Checks {
 		if !states[c.State] || !types[c.Type] {
 			t.Errorf("no scene is in state %s by condition %s", c.State, c.Type)
@@ -362,9 +350,8 @@ func agree(t *testing.T, i *Installer, name string, r view.Status) {
 	}
 }
 
-// documented holds the part of docs/status.md about states and conditions to what the
-// scenes show.
-func documented(t *testing.T, shown map[decision.Type]string) {
+// documented compares the part of docs/status.md about states and conditions with the checks.
+func documented(t *testing.T) {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("\nThe gravest come first. What a person has set hides no fault.\n\n| condition | kind | what it means | the state that it makes |\n| --- | --- | --- | --- |\n")
@@ -384,19 +371,7 @@ func documented(t *testing.T, shown map[decision.Type]string) {
 	fmt.Fprintf(&b, "\nOnly `status` and `verify` look for %s, and at all that makes %s: it takes too long for each run of the timer. A run may write `idle` into "+
 		"`/run/teleport-update/status.json` while `status` names one of these. Its metrics leave out what it did not look at.\n",
 		strings.Join(whole, ", "), strings.Join(partly, " or "))
-	const from = "the checks of installer/decision and the scenes of their test"
-	golden.Part(t, filepath.Join("..", "docs", "status.md"), from, b.String())
-	b.Reset()
-	for _, c := range append(slices.Clone(decision.Checks), decision.Check{}) {
-		if shown[c.Type] != "" {
-			name := "`" + string(c.Type) + "`"
-			if c.Type == "" {
-				name = "A host that is well"
-			}
-			fmt.Fprintf(&b, "\n## %s\n\n%s", name, shown[c.Type])
-		}
-	}
-	golden.Part(t, filepath.Join("..", "docs", "status-examples.md"), from, b.String())
+	golden.Part(t, filepath.Join("..", "docs", "status.md"), "the checks of installer/decision", b.String())
 }
 
 // monitored holds the examples of docs/monitor.md to what a host says.

@@ -9,7 +9,7 @@ import (
 
 // Reference compares the part of a page between its two marks with a program's help: its global
 // flags, the flags that many commands have, then each command and each subcommand with its other
-// flags. help returns the program's text for --help after these words.
+// flags. The paragraphs of the help are in the help alone. help returns the program's text for --help after these words.
 func Reference(t testing.TB, path, program string, help func(command ...string) string) {
 	t.Helper()
 	all := helpParts(help())
@@ -53,15 +53,6 @@ func commandText(heading string, help func(command ...string) string, command ..
 	does = strings.ToUpper(does[:1]) + does[1:] + "."
 	text := fmt.Sprintf("\n%s %s\n\n%s\n\n```text\n%s\n```\n", heading, strings.Join(command, " "), escape.Replace(does),
 		unindented(parts["USAGE"]))
-	for paragraph := range strings.SplitSeq(unindented(parts["DESCRIPTION"]), "\n\n") {
-		switch {
-		case paragraph == "":
-		case strings.HasPrefix(paragraph, "   "):
-			text += "\n```text\n" + unindented(paragraph) + "\n```\n"
-		default:
-			text += "\n" + escape.Replace(paragraph) + "\n"
-		}
-	}
 	text += flagTable(parts["OPTIONS"])
 	for _, name := range names(parts["COMMANDS"]) {
 		text += commandText(heading+"#", help, append(command[:len(command):len(command)], name)...)
