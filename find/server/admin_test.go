@@ -20,7 +20,8 @@ import (
 
 func TestTheAdminAPI(t *testing.T) {
 	w := newStoreWorld(t)
-	a := newAdminSocket(t, admin.Options{Stored: w.open(), Store: w.store, Log: w.options.Log})
+	stored := w.open()
+	a := newAdminSocket(t, admin.Options{Stored: stored, Store: w.store, Log: w.options.Log})
 	const all, version, config = "/v1/resources", "/v1/resources/autoupdate_version", "/v1/resources/autoupdate_config"
 	for _, step := range []struct {
 		name, method, path, body string
@@ -62,14 +63,19 @@ func TestTheAdminAPI(t *testing.T) {
 		t.Errorf("the history: %+v, %v", records, err)
 	}
 	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
-	for method, path := range map[string]string{"GET": config, "PUT": all} {
+	refused := func(method, path string, resting bool) {
+		t.Helper()
 		status, body := a.do(method, path, suspended)
 		var said adminapi.Error
 		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone: stop the server, remove the -wal and -shm") ||
-			!strings.HasSuffix(said.Error, "; no host is told to update until the store can be read and written") {
+			resting != strings.HasSuffix(said.Error, "; no host is told to update until the store can be read and written") {
 			t.Errorf("%s without the store: %d %s", method, status, body)
 		}
 	}
+	refused("GET", config, false)
+	stored.Refresh(t.Context())
+	refused("GET", config, true)
+	refused("PUT", all, true)
 }
 
 func TestWhatHasNoEffectIsRefused(t *testing.T) {

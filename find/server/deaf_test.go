@@ -161,7 +161,7 @@ func TestAPauseTimesNobodyOut(t *testing.T) {
 			reads(time.Minute, time.Minute)
 		}
 		reads(c.away, c.elapsed)
-		if complete := f.Counts(new(rollout.Rollout), nil, clock.Now()).Complete; complete != c.complete {
+		if complete := countsOf(f, new(rollout.Rollout), clock.Now()).Complete; complete != c.complete {
 			t.Errorf("%s: the counts are complete: %t", name, complete)
 		}
 	}
@@ -188,7 +188,7 @@ func TestANoteThatCameLateCoversNothing(t *testing.T) {
 		r.clock.pass(22 * time.Minute)
 		note(r.clock.Now().Add(-late))
 		r.reads(time.Second)
-		if n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now()); n.Complete != complete {
+		if n := countsOf(r.fleet, new(rollout.Rollout), r.clock.Now()); n.Complete != complete {
 			t.Errorf("the note is %s late, and the counts are complete: %t", late, n.Complete)
 		}
 	}
@@ -208,7 +208,7 @@ func TestWhoCannotTellOthersTakesNoReport(t *testing.T) {
 			other := w.reporting(clock, w.other)
 			other.secrets, other.last = cut.secrets, cut.last
 			cut.joined(cut.token("all"), "dev", 0, 1)
-			complete := func(r *reportWorld) bool { return r.fleet.Counts(new(rollout.Rollout), nil, clock.Now()).Complete }
+			complete := func(r *reportWorld) bool { return countsOf(r.fleet, new(rollout.Rollout), clock.Now()).Complete }
 			says := func(r *reportWorld) int {
 				status, _ := r.says(0, "dev", "17.2.0", nil)
 				return status

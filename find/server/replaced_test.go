@@ -140,14 +140,14 @@ func TestARecordThatCannotBeReadConcernsItsHostAlone(t *testing.T) {
 	if err := r.fleet.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now()); n.Complete {
+	if n := countsOf(r.fleet, new(rollout.Rollout), r.clock.Now()); n.Complete {
 		t.Error("groups go on while a host cannot be counted")
 	}
 	w.put(key, string(good.Value))
 	if err := r.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now()); !n.Complete {
+	if n := countsOf(r.fleet, new(rollout.Rollout), r.clock.Now()); !n.Complete {
 		t.Error("no group goes on after it was put right")
 	}
 	r.said(0, "dev", "17.2.0", verdict(3))

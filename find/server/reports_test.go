@@ -31,6 +31,12 @@ type reportWorld struct {
 	last    map[int]uint32
 }
 
+// countsOf returns what the engine counts.
+func countsOf(f *inventory.Fleet, r *rollout.Rollout, now time.Time) (n rollout.Counts) {
+	f.Counting(r, nil, now, func(counted rollout.Counts) { n = counted.Detached() })
+	return n
+}
+
 // reporting starts one on the world's store, as after a restart.
 func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
 	w.t.Helper()

@@ -102,7 +102,7 @@ func TestAShortRestartNeedsNoWait(t *testing.T) {
 		if r.fleet.Len() != 2 {
 			t.Fatalf("%d hosts", r.fleet.Len())
 		}
-		n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now())
+		n := countsOf(r.fleet, new(rollout.Rollout), r.clock.Now())
 		if n.Complete != tc.complete {
 			t.Errorf("after %s the counts are complete: %t", tc.away, n.Complete)
 		}

@@ -173,7 +173,7 @@ func TestAnswersDoNotWaitForTheHosts(t *testing.T) {
 		t.Errorf("a join meanwhile: %d %+v", status, said)
 	}
 	r.clock.pass(2 * rollout.PresentFor)
-	if n := started.Counts(new(rollout.Rollout), nil, r.clock.Now()); n.Complete || !started.Loading() {
+	if n := countsOf(started, new(rollout.Rollout), r.clock.Now()); n.Complete || !started.Loading() {
 		t.Error("groups go on before the hosts are known")
 	}
 	close(slow.scan)

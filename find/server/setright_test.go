@@ -42,7 +42,7 @@ func TestAClockThatIsPutRightMovesNobody(t *testing.T) {
 			wrong.pass(-off)
 			engine.Tick(t.Context())
 			b.tickFleet()
-			if n := fleet.Counts(new(rollout.Rollout), nil, wrong.Now()); n.Complete {
+			if n := countsOf(fleet, new(rollout.Rollout), wrong.Now()); n.Complete {
 				t.Error("silence counts, though reports have the times of a wrong clock")
 			}
 			a.tickFleet()

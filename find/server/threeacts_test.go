@@ -361,7 +361,7 @@ func (a *acts) end() {
 		if n == 2 {
 			a.right.pass(time.Minute) // it has just heard of them
 		}
-		counts := s.fleet.Counts(current.Rollout, nil, a.right.Now())
+		counts := countsOf(s.fleet, current.Rollout, a.right.Now())
 		present := 0
 		for _, g := range counts.Groups {
 			present += g.Present

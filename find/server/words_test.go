@@ -195,7 +195,7 @@ func TestATokenHasLimits(t *testing.T) {
 	if err := next.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := next.fleet.Counts(new(rollout.Rollout), nil, next.clock.Now()); !n.Complete {
+	if n := countsOf(next.fleet, new(rollout.Rollout), next.clock.Now()); !n.Complete {
 		t.Errorf("after the next start no group goes on: %+v", n)
 	}
 	if got := next.fleet.Len(); got != 4 {

@@ -65,7 +65,7 @@ func TestAFullTableOfWordsOutlastsAStart(t *testing.T) {
 	if got := next.fleet.Len(); got != hosts+1 {
 		t.Errorf("%d hosts are known after the start; want %d", got, hosts+1)
 	}
-	if n := next.fleet.Counts(new(rollout.Rollout), nil, next.clock.Now()); !n.Complete {
+	if n := countsOf(next.fleet, new(rollout.Rollout), next.clock.Now()); !n.Complete {
 		t.Errorf("after the start no group goes on: %+v", n)
 	}
 }

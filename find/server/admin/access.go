@@ -10,7 +10,7 @@ import (
 func (a *api) access(w http.ResponseWriter, r *http.Request) {
 	list, err := a.Access.List(r.Context())
 	if err != nil {
-		fail(w, "access token", err)
+		a.fail(w, "access token", err)
 		return
 	}
 	parts.Reply(w, http.StatusOK, adminapi.AccessTokens{Tokens: list})
@@ -23,7 +23,7 @@ func (a *api) addAccess(w http.ResponseWriter, r *http.Request) {
 	}
 	made, err := a.Access.Add(r.Context(), request, a.audit(r), dryRun(r))
 	if err != nil {
-		fail(w, "access token", err)
+		a.fail(w, "access token", err)
 		return
 	}
 	if made.Token != "" {

@@ -68,7 +68,7 @@ func (a *api) known(w http.ResponseWriter, kind string) bool {
 	return false
 }
 
-func fail(w http.ResponseWriter, kind string, err error) {
+func (a *api) fail(w http.ResponseWriter, kind string, err error) {
 	status := http.StatusServiceUnavailable
 	text := err.Error()
 	if errors.Is(err, store.ErrNotFound) {
@@ -80,7 +80,7 @@ func fail(w http.ResponseWriter, kind string, err error) {
 	} else if _, ok := errors.AsType[*rollout.RefusedError](err); ok {
 		status = http.StatusUnprocessableEntity
 	}
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable && a.Stored.Resting() != nil {
 		text += "; no host is told to update until the store can be read and written"
 	}
 	parts.Reply(w, status, adminapi.Error{Error: text})
@@ -110,7 +110,7 @@ func (a *api) revoke(w http.ResponseWriter, r *http.Request, what string, revoke
 		return false
 	}
 	if err != nil {
-		fail(w, what, err)
+		a.fail(w, what, err)
 		return false
 	}
 	if !dryRun(r) {

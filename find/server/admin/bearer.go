@@ -53,7 +53,7 @@ func RequireAccess(access *Access, next http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			parts.Reply(w, http.StatusUnauthorized, adminapi.Error{Error: err.Error()})
 		case err != nil:
-			fail(w, "access token", err)
+			parts.Reply(w, http.StatusServiceUnavailable, adminapi.Error{Error: err.Error()})
 		default:
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), bearerKey{}, b)))
 		}

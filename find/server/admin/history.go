@@ -25,7 +25,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 	}
 	records, err := a.Store.History(r.Context(), read)
 	if err != nil {
-		fail(w, "history", err)
+		a.fail(w, "history", err)
 		return
 	}
 	list := adminapi.History{Records: make([]adminapi.HistoryEntry, 0, min(limit, len(records)))}

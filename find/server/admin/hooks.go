@@ -24,7 +24,7 @@ func (a *api) testHook(w http.ResponseWriter, r *http.Request) {
 		err = a.Hooks.Test(r.Context(), name)
 	}
 	if err != nil {
-		fail(w, rollout.NotifyKey(name), err)
+		a.fail(w, rollout.NotifyKey(name), err)
 		return
 	}
 	a.Log.Info("a webhook was tried", "webhook", name, "by", peer(r.Context()))
@@ -39,11 +39,11 @@ func (a *api) forgetHook(w http.ResponseWriter, r *http.Request) {
 	options := answers.ApplyOptions{DryRun: dryRun(r), Who: peer(r.Context()), Why: r.URL.Query().Get("reason")}
 	err := a.Stored.ForgetNotify(r.Context(), name, options)
 	if errors.Is(err, store.ErrNotFound) {
-		fail(w, rollout.NotifyKey(name), err)
+		a.fail(w, rollout.NotifyKey(name), err)
 		return
 	}
 	if err != nil {
-		fail(w, rollout.KindNotify, err)
+		a.fail(w, rollout.KindNotify, err)
 		return
 	}
 	if !options.DryRun {

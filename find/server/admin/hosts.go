@@ -190,7 +190,7 @@ func (a *api) revokeHost(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		fail(w, "host", err)
+		a.fail(w, "host", err)
 		return
 	}
 	if !dryRun(r) {

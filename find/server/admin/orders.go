@@ -26,7 +26,7 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 	result, err := a.Engine.Order(r.Context(), rollout.Order{Verb: o.Verb, Groups: o.Groups, Force: o.Force, To: o.To, Who: peer(r.Context()),
 		Why: o.Reason}, dryRun(r))
 	if err != nil {
-		fail(w, "", err)
+		a.fail(w, "", err)
 		return
 	}
 	answer := adminapi.OrderResult{Steps: []adminapi.Step{}}
@@ -43,7 +43,7 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 	}
 	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
-		fail(w, "", err)
+		a.fail(w, "", err)
 		return
 	}
 	if dryRun(r) {

@@ -23,12 +23,12 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 	}
 	resource, err := a.Stored.Get(r.Context(), kind, r.PathValue("name"))
 	if err != nil {
-		fail(w, strings.TrimSuffix(kind+" "+r.PathValue("name"), " "), err)
+		a.fail(w, strings.TrimSuffix(kind+" "+r.PathValue("name"), " "), err)
 		return
 	}
 	body, err := rollout.JSON(resource)
 	if err != nil {
-		fail(w, kind, err)
+		a.fail(w, kind, err)
 		return
 	}
 	parts.Reply(w, http.StatusOK, json.RawMessage(body))
@@ -59,7 +59,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 	options := answers.ApplyOptions{DryRun: dryRun(r), New: query.Get("new") == "true", Who: peer(r.Context()), Why: query.Get("reason")}
 	applied, err := a.Stored.Apply(r.Context(), list, options)
 	if err != nil {
-		fail(w, "", err)
+		a.fail(w, "", err)
 		return
 	}
 	result := adminapi.Result{
@@ -85,7 +85,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 		}
 		data, err := rollout.JSON(one.Resource)
 		if err != nil {
-			fail(w, kind, err)
+			a.fail(w, kind, err)
 			return
 		}
 		result.Resources = append(result.Resources, adminapi.Resource{Kind: kind, Change: one.Change, Resource: data})
@@ -100,14 +100,14 @@ func (a *api) all(w http.ResponseWriter, r *http.Request) {
 	}
 	list, err := a.Stored.All(r.Context())
 	if err != nil {
-		fail(w, "", err)
+		a.fail(w, "", err)
 		return
 	}
 	answer := adminapi.Resources{Resources: []json.RawMessage{}}
 	for _, one := range list {
 		data, err := rollout.JSON(one)
 		if err != nil {
-			fail(w, one.GetKind(), err)
+			a.fail(w, one.GetKind(), err)
 			return
 		}
 		answer.Resources = append(answer.Resources, data)
@@ -123,7 +123,7 @@ func (a *api) forget(w http.ResponseWriter, r *http.Request) {
 	options := answers.ApplyOptions{DryRun: dryRun(r), Who: peer(r.Context()), Why: query.Get("reason")}
 	applied, err := a.Stored.ForgetVersion(r.Context(), options)
 	if err != nil {
-		fail(w, rollout.KindVersion, err)
+		a.fail(w, rollout.KindVersion, err)
 		return
 	}
 	parts.Reply(w, http.StatusOK, adminapi.Result{

@@ -20,7 +20,7 @@ func (a *api) addToken(w http.ResponseWriter, r *http.Request) {
 	}
 	made, err := a.Fleet.AddToken(r.Context(), request, a.audit(r), dryRun(r))
 	if err != nil {
-		fail(w, "token", err)
+		a.fail(w, "token", err)
 		return
 	}
 	if made.Token == "" {

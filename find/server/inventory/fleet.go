@@ -182,14 +182,8 @@ func (f *Fleet) Len() int {
 	return f.table.Len()
 }
 
-// Counts returns the counts of hosts, for a rollout and its readable plans. They are incomplete while the store
-// cannot be read: hosts may report to other servers.
-func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) (n rollout.Counts) {
-	f.Counting(r, plans, now, func(counted rollout.Counts) { n = counted.Detached() })
-	return n
-}
-
-// Counting calls do with the counts. Their functions are valid until do returns: no report is taken meanwhile.
+// Counting calls do with the counts of hosts, for a rollout and its readable plans. The counts are incomplete while the store
+// cannot be read: hosts may report to other servers. The functions of the counts are valid until do returns: no report is taken meanwhile.
 func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -94,7 +94,7 @@ func (n *Notifier) record(h *hook, w *waiting, o outcome) {
 	}
 	switch o.result {
 	case Delivered:
-		h.succeeds(now)
+		h.succeeds()
 		if wasFailing {
 			log.Info("a webhook takes events again")
 		}
@@ -120,7 +120,7 @@ func (h *hook) due(now time.Time) *waiting {
 	return h.waiting[at]
 }
 
-func (h *hook) succeeds(now time.Time) { h.delivered, h.failing, h.err = now, time.Time{}, nil }
+func (h *hook) succeeds() { h.failing, h.err = time.Time{}, nil }
 
 func (h *hook) fails(err error, now time.Time) {
 	h.err = err

@@ -13,13 +13,11 @@ import (
 
 // Hook is the state of a webhook, as far as this server posts to it.
 type Hook struct {
-	Name    string
-	Waiting int // events
-	// Delivered is the time of the last delivery. Failing is since when posts fail.
-	Delivered, Failing time.Time
-	Error              string // of the last attempt
-	GivenUp            int
-	LastGivenUp        time.Time
+	Name        string
+	Failing     time.Time // since when posts fail
+	Error       string    // of the last attempt
+	GivenUp     int       // events
+	LastGivenUp time.Time
 }
 
 // Hooks returns all webhooks, by name, as they were read last.
@@ -27,10 +25,7 @@ func (n *Notifier) Hooks() (list []Hook) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, h := range n.hooks {
-		one := Hook{
-			Name: name, Waiting: len(h.waiting), Delivered: h.delivered,
-			Failing: h.failing, GivenUp: h.givenUp, LastGivenUp: h.lastGivenUp,
-		}
+		one := Hook{Name: name, Failing: h.failing, GivenUp: h.givenUp, LastGivenUp: h.lastGivenUp}
 		if h.err != nil {
 			one.Error = h.err.Error()
 		}
@@ -79,7 +74,7 @@ func (n *Notifier) Test(ctx context.Context, name string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h, there := n.hooks[name]; there {
-		h.succeeds(now)
+		h.succeeds()
 	}
 	return nil
 }

@@ -70,10 +70,10 @@ type hook struct {
 	waiting []*waiting // the oldest first
 	busy    bool       // a goroutine posts to it
 
-	delivered, failing time.Time // the last delivery; since when posts fail
-	err                error     // of the last attempt, while posts fail
-	givenUp            int
-	lastGivenUp        time.Time
+	failing     time.Time // since when posts fail
+	err         error     // of the last attempt, while posts fail
+	givenUp     int
+	lastGivenUp time.Time
 }
 
 // waiting is an event that a webhook has not got yet.
