@@ -41,6 +41,7 @@ repository: publishers $(if $(findstring dirty,$(VERSION)),packages,$(if $(wildc
 PUBLISHERS := apt-ftparchive createrepo_c rpmsign gpg gpg-agent
 IN_PACKAGES := s/apt-ftparchive/apt-utils/; s/createrepo_c/createrepo-c/; s/rpmsign/rpm/; s/systemd-analyze/systemd/; s/mkfs.ext4/e2fsprogs/; s/mkfs.xfs/xfsprogs/
 publishers:
+	@[ -n '$(KEY)' ] || { echo "make repository needs KEY=…, a secret key of gpg's that signs, best its fingerprint"; exit 1; }
 	@missing=; for t in $(PUBLISHERS); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
 	  [ -z "$$missing" ] || { echo "make repository needs$$missing: apt-get install$$(echo "$$missing" | sed '$(IN_PACKAGES)')"; exit 1; }
 

@@ -28,6 +28,9 @@ func TestTheCompletionsOfTeleportFind(t *testing.T) {
 			"teleport-find rollout start dev --":          {"--force", "--reason", "--dry-run"},
 			"teleport-find set-version --start 15.1.1 --": {"--schedule", "--reason"},
 			"teleport-find token add --":                  {"--reason", "--dry-run"},
+			"teleport-find set-version --newest --":       {"--reason", "--dry-run"},
+			"teleport-find mirror --newest 3 --":          {"--to", "--prune"},
+			"teleport-find status -o json --":             {"--watch"},
 		} {
 			t.Run(shell+" "+line, func(t *testing.T) {
 				if _, err := exec.LookPath(shell); err != nil {

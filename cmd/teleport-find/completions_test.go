@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -105,7 +106,7 @@ const written = "completion for teleport-find, written from its help by go test 
 
 func bashText(pages []helpPage) string {
 	var b strings.Builder
-	takes := make(map[string]bool) // flags that take a value anywhere
+	takes := valued(pages)
 	choices, files := make(map[string][]string), make(map[string]bool)
 	for _, p := range pages {
 		for _, f := range p.flags {
@@ -113,7 +114,6 @@ func bashText(pages []helpPage) string {
 				if name == "-" || f.value == "" {
 					continue
 				}
-				takes[name] = true
 				files[name] = files[name] || f.takesFile()
 				for _, choice := range f.choices() { // of several commands
 					if !slices.Contains(choices[name], choice) {
@@ -127,10 +127,10 @@ func bashText(pages []helpPage) string {
 _teleport_find() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= words= i
 	for ((i = 1; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
+		case $command:${COMP_WORDS[i]} in
 `)
-	fmt.Fprintf(&b, "\t\t%s) ((i++)) ;;\n", strings.Join(sortedKeys(takes), " | "))
-	b.WriteString("\t\t-*) ;;\n\t\t*)\n\t\t\tcase $command in\n")
+	fmt.Fprintf(&b, "\t\t%s) ((i++)) ;;\n", strings.Join(takes.patterns(), " | "))
+	b.WriteString("\t\t*:-*) ;;\n\t\t*)\n\t\t\tcase $command in\n")
 	var groups []string
 	for _, p := range pages[1:] {
 		if len(p.commands) > 0 {
@@ -138,17 +138,17 @@ _teleport_find() {
 		}
 	}
 	fmt.Fprintf(&b, "\t\t\t'' | %s) command+=${command:+ }${COMP_WORDS[i]} ;;\n\t\t\tesac\n\t\t\t;;\n\t\tesac\n\tdone\n", strings.Join(groups, " | "))
-	b.WriteString("\tCOMPREPLY=()\n\tcase $prev in\n")
+	b.WriteString("\tCOMPREPLY=()\n\tcase $command:$prev in\n")
 	for _, name := range sortedKeys(choices) {
-		fmt.Fprintf(&b, "\t%s) words='%s' ;;\n", name, strings.Join(choices[name], " "))
+		fmt.Fprintf(&b, "\t%s) words='%s' ;;\n", takes[name], strings.Join(choices[name], " "))
 	}
 	for _, name := range sortedKeys(takes) {
 		switch {
 		case choices[name] != nil:
 		case files[name]:
-			fmt.Fprintf(&b, "\t%s) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return ;;\n", name)
+			fmt.Fprintf(&b, "\t%s) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return ;;\n", takes[name])
 		default:
-			fmt.Fprintf(&b, "\t%s) return ;;\n", name)
+			fmt.Fprintf(&b, "\t%s) return ;;\n", takes[name])
 		}
 	}
 	b.WriteString("\t*)\n\t\tcase $command in\n")
@@ -158,6 +158,37 @@ _teleport_find() {
 	b.WriteString("\t\tesac\n\t\t;;\n\tesac\n\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n\ncomplete -F _teleport_find teleport-find\n")
 	return b.String()
 }
+
+// valuedFlags has a shell's pattern of COMMAND:FLAG for each flag that takes a value.
+type valuedFlags map[string]string
+
+// valued finds the flags that take a value. A flag that takes one after some commands only has these commands in its pattern:
+// mirror takes --newest N, set-version takes --newest.
+func valued(pages []helpPage) valuedFlags {
+	commands, bare := make(map[string][]string), make(map[string]bool)
+	for _, p := range pages {
+		for _, f := range p.flags {
+			for _, name := range []string{"--" + f.name, "-" + f.short} {
+				switch {
+				case name == "-":
+				case f.value == "":
+					bare[name] = true
+				default:
+					commands[name] = append(commands[name], "'"+p.command+"':"+name)
+				}
+			}
+		}
+	}
+	takes := make(valuedFlags)
+	for name, list := range commands {
+		if takes[name] = "*:" + name; bare[name] {
+			takes[name] = strings.Join(list, "|")
+		}
+	}
+	return takes
+}
+
+func (f valuedFlags) patterns() []string { return slices.Sorted(maps.Values(f)) }
 
 func sortedKeys[V any](m map[string]V) (keys []string) {
 	for key := range m {
@@ -175,18 +206,10 @@ _teleport-find() {
 	local word command= takes=0
 	for word in ${words[2,CURRENT-1]}; do
 		if ((takes)); then takes=0; continue; fi
-		case $word in
+		case $command:$word in
 `)
-	takes := make(map[string]bool)
-	for _, p := range pages {
-		for _, f := range p.flags {
-			if f.value != "" {
-				takes["--"+f.name] = true
-			}
-		}
-	}
-	fmt.Fprintf(&b, "\t\t%s) takes=1 ;;\n", strings.Join(sortedKeys(takes), "|"))
-	b.WriteString("\t\t-*) ;;\n\t\t*) [[ -z $command || $command == (")
+	fmt.Fprintf(&b, "\t\t%s) takes=1 ;;\n", strings.Join(valued(pages).patterns(), "|"))
+	b.WriteString("\t\t*:-*) ;;\n\t\t*) [[ -z $command || $command == (")
 	var groups []string
 	for _, p := range pages[1:] {
 		if len(p.commands) > 0 {
