@@ -105,6 +105,30 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	}
 }
 
+// TestTheArchitectureNamesWhatIsThere: each file that the page names, and the functions that answer its three questions.
+func TestTheArchitectureNamesWhatIsThere(t *testing.T) {
+	page, err := os.ReadFile("../../docs/development/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile("`([a-z-]+/[a-z/-]+\\.go)`").FindAllStringSubmatch(string(page), -1)
+	for _, m := range files {
+		if _, err := os.Stat("../../" + m[1]); err != nil {
+			t.Errorf("the page names a file that is not there: %v", err)
+		}
+	}
+	answers := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.*\\.go)` \\| `(\\w+)`").FindAllStringSubmatch(string(page), -1)
+	for _, m := range answers {
+		text, err := os.ReadFile("../../" + m[1])
+		if err != nil || !strings.Contains(string(text), "\nfunc "+m[2]+"(") {
+			t.Errorf("%s has no function %s (%v)", m[1], m[2], err)
+		}
+	}
+	if len(files) < 15 || len(answers) != 2 {
+		t.Errorf("only %d files and %d answers were found", len(files), len(answers))
+	}
+}
+
 // TestThePageOfFilesHasEveryPath: each path of the updater's, and what the packages
 // put where a person may look for it.
 func TestThePageOfFilesHasEveryPath(t *testing.T) {
