@@ -196,6 +196,9 @@ func usage(t *testing.T, program string) []string {
 			word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			switch section {
 			case "COMMANDS:":
+				if strings.HasSuffix(line, ":\n") {
+					continue // a heading
+				}
 				words = append(words, word)
 				read(append(args, word)...)
 			case "OPTIONS:", "GLOBAL OPTIONS:":

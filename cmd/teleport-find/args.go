@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"teleport-update/internal/typo"
 )
 
 // usageError is an error in the command line.
@@ -18,7 +20,27 @@ func usageErrorf(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		return noFlag(c, "--"+strings.TrimLeft(name, "-"))
+	}
+	return usageError{err}
+}
+
+func noFlag(c *cli.Context, arg string) error {
+	var known []string
+	for _, f := range c.Command.Flags {
+		known = append(known, "--"+f.Names()[0])
+	}
+	return usageErrorf("%s has no flag %s%s", c.Command.Name, arg, typo.DidYouMean(arg, known))
+}
+
+func commandNames(commands []*cli.Command) (names []string) {
+	for _, c := range commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
 
 // errHelp ends a command after its help was asked for by a word, and shown.
 var errHelp = errors.New("help was asked for")
@@ -43,7 +65,7 @@ func interleaved(c *cli.Context) (words []string, err error) {
 		}
 		i := slices.IndexFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 		if i < 0 {
-			return nil, usageErrorf("%s has no flag %s", c.Command.Name, arg)
+			return nil, noFlag(c, arg)
 		}
 		if _, isSwitch := c.Command.Flags[i].(*cli.BoolFlag); isSwitch && !hasValue {
 			value, hasValue = "true", true

@@ -47,7 +47,7 @@ func helpPages(t *testing.T) (pages []helpPage) {
 			switch {
 			case line != "" && !strings.HasPrefix(line, " "):
 				section = line
-			case section == "COMMANDS:" && strings.TrimSpace(line) != "":
+			case section == "COMMANDS:" && strings.TrimSpace(line) != "" && !strings.HasSuffix(line, ":"):
 				name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 				name = strings.TrimSuffix(name, ",")
 				page.commands = append(page.commands, name)

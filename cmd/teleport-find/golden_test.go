@@ -29,6 +29,9 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	commands, _, _ = strings.Cut(commands, "\n\n")
 	files := []string{"all.txt"}
 	for line := range strings.Lines(commands) {
+		if strings.HasSuffix(line, ":\n") || strings.TrimSpace(line) == "" {
+			continue // a heading
+		}
 		name := strings.TrimSuffix(strings.Fields(line)[0], ",") // others are its aliases
 		files = append(files, name+".txt")
 		help(name+".txt", name)
@@ -85,6 +88,9 @@ func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 		_, below, _ := strings.Cut(text, "COMMANDS:\n")
 		below, _, _ = strings.Cut(below, "\n\n")
 		for line := range strings.Lines(below) {
+			if strings.HasSuffix(line, ":\n") || strings.TrimSpace(line) == "" {
+				continue // a heading
+			}
 			look(strings.TrimSpace(command + " " + strings.TrimSuffix(strings.Fields(line)[0], ",")))
 		}
 	}

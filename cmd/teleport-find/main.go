@@ -11,10 +11,13 @@ import (
 	"log"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/internal/console"
+	"teleport-update/internal/typo"
 )
 
 func main() {
@@ -40,45 +43,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text",
 				Usage: "how to write the log, `text|json`"},
 		}, serverFlags()...),
-		Commands: []*cli.Command{
-			serveCommand(),
-			statusCommand(),
-			setVersionCommand(),
-			modeCommand(),
-			applyCommand(),
-			getCommand(),
-			editCommand(),
-			rolloutCommand(),
-			planCommand(),
-			simulateCommand(),
-			hostsCommand(),
-			historyCommand(),
-			tokenCommand(),
-			notifyCommand(),
-			channelsCommand(),
-			backupCommand(),
-			restoreCommand(),
-			storeCommand(),
-			mirrorCommand(),
-			{
-				Name:         "version",
-				Usage:        "print the version of this program",
-				OnUsageError: onUsageError,
-				Flags:        []cli.Flag{outputFlag("table")},
-				Action: func(c *cli.Context) error {
-					if err := noWords(c); err != nil {
-						return err
-					}
-					return printVersion(c)
-				},
-			},
-		},
+		Commands: slices.Concat(
+			under("a rollout", statusCommand(), setVersionCommand(), modeCommand(), rolloutCommand(), planCommand(), simulateCommand()),
+			under("the configuration", getCommand(), applyCommand(), editCommand(), channelsCommand()),
+			under("hosts and people", hostsCommand(), historyCommand(), tokenCommand(), notifyCommand()),
+			under("the server", serveCommand(), mirrorCommand(), backupCommand(), restoreCommand(), storeCommand(), versionCommand()),
+		),
 		Action: func(c *cli.Context) error {
 			if c.Bool("version") && c.NArg() == 0 {
 				return printVersion(c)
 			}
 			if c.NArg() > 0 {
-				return usageErrorf("there is no command %q; see teleport-find --help", c.Args().First())
+				word := c.Args().First()
+				return usageErrorf("there is no command %q%s; see teleport-find --help", word, typo.DidYouMean(word, commandNames(c.App.Commands)))
 			}
 			return usageErrorf("which command? See teleport-find --help")
 		},
@@ -92,6 +69,33 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	return 1
+}
+
+// under puts commands under a heading of the program's help. The help of a command has no heading.
+func under(heading string, commands ...*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		c.Category, c.CustomHelpTemplate = heading, cli.CommandHelpTemplate
+		if len(c.Subcommands) > 0 {
+			c.CustomHelpTemplate = cli.SubcommandHelpTemplate
+		}
+		c.CustomHelpTemplate = strings.Replace(c.CustomHelpTemplate, "{{if .Category}}", "{{if false}}", 1)
+	}
+	return commands
+}
+
+func versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "version",
+		Usage:        "print the version of this program",
+		OnUsageError: onUsageError,
+		Flags:        []cli.Flag{outputFlag("table")},
+		Action: func(c *cli.Context) error {
+			if err := noWords(c); err != nil {
+				return err
+			}
+			return printVersion(c)
+		},
+	}
 }
 
 // spelled turns common first guesses into the words of this program: "--version", "help",

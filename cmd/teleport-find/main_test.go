@@ -215,6 +215,8 @@ func TestExitCodes(t *testing.T) {
 		{"hosts a b", "", 2, "the UUID or the hostname of one host"},
 		{"mode", "", 2, "mode needs a word: teleport-find mode enabled|suspended|disabled"},
 		{"rollout begin", "", 2, "there is no command \"rollout begin\": teleport-find rollout start|done|back|retry|reset"},
+		{"stauts", "", 2, "there is no command \"stauts\"; did you mean \"status\"?"},
+		{"status --wtach", "", 2, "status has no flag --wtach; did you mean \"--watch\"?"},
 		{"channels --dry-run", "", 2, "--dry-run is for --export"},
 		{"history --limit 0", "", 2, "--limit 0 is not a number above 0"},
 		{"token web", "", 2, "token takes add, revoke or revoke-host"},

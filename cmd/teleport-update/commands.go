@@ -19,6 +19,7 @@ import (
 	"teleport-update/internal/console"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/successor"
+	"teleport-update/internal/typo"
 	"teleport-update/systemd"
 )
 
@@ -55,7 +56,7 @@ func (a *app) commands() *cli.App {
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.NArg() > 0:
-				return usagef("there is no command %q", c.Args().First())
+				return noCommand(c)
 			case c.Bool("version"):
 				return a.printVersion(false)
 			}
@@ -123,7 +124,7 @@ func (a *app) helpCommand() *cli.Command {
 				return usagef("help takes one command, found %q", c.Args().Slice())
 			}
 			if c.NArg() == 1 && c.App.Command(c.Args().First()) == nil {
-				return usagef("there is no command %q", c.Args().First())
+				return noCommand(c)
 			}
 			return a.commands().RunContext(c.Context, append(append([]string{appName}, c.Args().Slice()...), "--help"))
 		},
@@ -135,13 +136,29 @@ func hidden(c *cli.Command) *cli.Command {
 	return c
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error {
+func noCommand(c *cli.Context) error {
+	var known []string
+	for _, command := range c.App.VisibleCommands() {
+		known = append(known, command.Name)
+	}
+	word := c.Args().First()
+	return usagef("there is no command %q%s", word, typo.DidYouMean(word, known))
+}
+
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		var known []string
+		for _, f := range c.Command.VisibleFlags() {
+			known = append(known, "--"+f.Names()[0])
+		}
+		name = "--" + strings.TrimLeft(name, "-")
+		return usagef("there is no flag %s%s", name, typo.DidYouMean(name, known))
+	}
 	return usageError{errors.New(flagWords.Replace(err.Error()))}
 }
 
 // flagWords puts the messages of package flag into our words.
 var flagWords = strings.NewReplacer(
-	"flag provided but not defined: -", "there is no flag --",
 	"flag needs an argument: -", "a value is missing for --",
 	" for flag -", " for --",
 	" for flag ", " for --",

@@ -104,6 +104,8 @@ func TestExitCodes(t *testing.T) {
 		{name: "a failure", args: []string{"enable"}, code: 1, stderr: "no proxy address is known"},
 		{name: "a refusal", args: []string{"rollback"}, code: 1, stderr: "no active version"},
 		{name: "an unknown command", args: []string{"upgrade"}, code: 2, stderr: `there is no command "upgrade"`},
+		{name: "a command with a slip", args: []string{"enabel"}, code: 2, stderr: `did you mean "enable"?`},
+		{name: "a flag with a slip", args: []string{"update", "--noww"}, code: 2, stderr: `did you mean "--now"?`},
 		{name: "an unknown flag", args: []string{"update", "--noww"}, code: 2, stderr: "--noww"},
 		{name: "a word too many", args: []string{"disable", "now"}, code: 2, stderr: "takes no argument"},
 		{name: "a command's help, as a word", args: []string{"enable", "help"}, stdout: "teleport-update enable - install"},

@@ -85,7 +85,7 @@ func unindented(part string) string {
 
 func names(commands string) (list []string) {
 	for line := range strings.Lines(commands) {
-		if fields := strings.Fields(line); len(fields) > 0 {
+		if fields := strings.Fields(line); len(fields) > 0 && !strings.HasSuffix(line, ":\n") { // a heading
 			list = append(list, strings.TrimSuffix(fields[0], ",")) // the others are its aliases
 		}
 	}
