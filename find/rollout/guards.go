@@ -124,6 +124,14 @@ func (s *step) tooManyFailed() bool {
 	return s.config.guarded() && exceeds(s.n.Failed, s.config.maxFailed(), s.hosts())
 }
 
+// failing is how many hosts that report failed, and are not on the target.
+func (s *step) failing() int { return s.n.Tally.With(HostFailed) }
+
+// outOfReach means that a group would wait for ever: its hosts that did not fail are fewer than it needs to be done.
+func (s *step) outOfReach() bool {
+	return !s.begun && !s.config.guarded() && s.g.InitialCount > 0 && !enough(s.hosts()-s.failing(), s.config.threshold(), s.hosts())
+}
+
 func (s *step) tooManyTimedOut() bool {
 	return s.config.guarded() && exceeds(s.n.TimedOut, s.config.maxTimeout(), s.hosts())
 }
@@ -189,6 +197,11 @@ func (s *step) canaryMessage() string {
 
 func (s *step) failedMessage() string {
 	return fmt.Sprintf("%s failed, which is more than %d %%%s", ofHosts(s.n.Failed, max(s.hosts(), s.n.Failed)), s.config.maxFailed(),
+		s.examples())
+}
+
+func (s *step) outOfReachMessage() string {
+	return fmt.Sprintf("%s failed, and the group needs %d %% to be done%s", ofHosts(s.failing(), s.hosts()), s.config.threshold(),
 		s.examples())
 }
 

@@ -123,7 +123,8 @@ func rowsOfActiveGroups(row rowTest) {
 				{", timeout_seconds: 1800", 0, 2, "active!hosts_timed_out"},
 				{", timeout_seconds: 1800, max_in_flight: 10", 0, 2, "active!hosts_timed_out"},
 				{", timeout_seconds: 1800, max_timeout_before_halt: 20", 0, 2, "active"},
-				{"", 9, 0, "active"}, // not guarded
+				{"", 1, 0, "active"}, // not guarded: 90 % may come to the target still
+				{"", 2, 0, "active!hosts_failed"},
 			} {
 				w := in(regular("{name: a, "+everyDay+tc.more+"}", "{name: b, "+everyDay+"}"))
 				w.add("a", 10, "17.2.0")

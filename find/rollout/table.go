@@ -167,6 +167,12 @@ var transitions = []transition{
 		halt:  true, reason: HostsFailed, message: (*step).failedMessage,
 	},
 	{
+		from: Active, under: untilUpdated, counts: true,
+		when:  "the group is not guarded, and so many of its hosts failed that 90 % cannot come to the target",
+		holds: (*step).outOfReach,
+		halt:  true, reason: HostsFailed, message: (*step).outOfReachMessage,
+	},
+	{
 		from: Active, counts: true,
 		when:  "the group is guarded, and more than max_timeout_before_halt of its hosts timed out",
 		holds: (*step).tooManyTimedOut,

@@ -97,8 +97,8 @@ func TestSimulations(t *testing.T) {
 			"Mon 13:00 dev unstarted>active; Mon 13:16 dev active>done", "all groups are done", "done", "9",
 		},
 		{
-			"a plain group that cannot come to its end is stalled", `schedules: {regular: [{name: dev, start_hour: 13}]}`, map[string]int{"dev": 10}, func(s *Scenario) { s.Fails[""] = 1 },
-			"Mon 13:00 dev unstarted>active", "no group goes on by itself", "stalled", "0",
+			"a plain group that cannot come to its end is halted", `schedules: {regular: [{name: dev, start_hour: 13}]}`, map[string]int{"dev": 10}, func(s *Scenario) { s.Fails[""] = 1 },
+			"Mon 13:00 dev unstarted>active; Mon 13:06 dev halted", "no group goes on by itself", "halted", "0",
 		},
 		{"updates that are suspended", strings.Replace(three, "schedules", "strategy: halt-on-error, schedules", 1), fleet, func(s *Scenario) { s.Version.Spec.Agents.Mode = rollout.Suspended }, "", "updates are suspended: nothing happens", "suspended", "0 0 0"},
 		{"every host at once", three, map[string]int{"": 10}, func(s *Scenario) { s.Version.Spec.Agents.Schedule = rollout.Immediate }, "", "all hosts that can be are on the version", "immediate", ""},
@@ -181,7 +181,7 @@ func TestSimulationsKeepTheRules(t *testing.T) {
 
 // A host on which the version failed waits before it tries again, longer each time.
 func TestSimulatedHostsBackOff(t *testing.T) {
-	s := scenario(t, `schedules: {regular: [{name: dev, start_hour: 13}]}`, map[string]int{"dev": 1})
+	s := scenario(t, `strategy: time-based, maintenance_window_duration: 12h, schedules: {regular: [{name: dev, start_hour: 13}]}`, map[string]int{"dev": 1})
 	s.Fails["dev"] = 1
 	var before time.Time
 	least := time.Duration(0)

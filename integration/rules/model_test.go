@@ -149,6 +149,8 @@ type model struct {
 type tally struct {
 	present, upToDate, failed, timedOut, unhealthy, missing int
 
+	failing int // of those that are present: they failed, and are not on the target
+
 	inFlight, silent int
 	place            int // the largest place that may be told now
 	eligible         []string
@@ -212,6 +214,7 @@ func (m *model) count(g *group, members []*knownHost) tally {
 		}
 		failed, timedOut := m.trialOf(h, g)
 		n.failed += one(failed) // a verdict holds, whatever the host says later
+		n.failing += one(failed && h.counted(m.now) && h.last.version != m.rollout.target)
 		n.timedOut += one(timedOut && !h.omitted())
 	}
 	return n

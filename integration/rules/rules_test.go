@@ -20,6 +20,7 @@
 //   - Groups of the time-based strategy never wait for one another, a critical version
 //     included. mark-done ends the day's window, too.
 //   - A retry starts the group again, canaries first, with the hosts that are there.
+//   - A group without limits is halted once so many hosts failed that too few are left for it to be done.
 //   - While the counts are incomplete only a failure that was reported moves anything.
 package rules
 

@@ -235,6 +235,10 @@ func (m *model) lookAtActive(g *group, n tally) {
 	if !m.complete {
 		return // a failure that was reported is one; all else may be on its way
 	}
+	if !g.want.guarded() && m.rollout.byOrder() && g.initial > 0 && (hosts-n.failing)*100 < g.want.threshold()*hosts {
+		g.halted = "hosts_failed"
+		return
+	}
 	if m.finished(g, n) {
 		g.state, g.doneAt = done, m.now
 		return

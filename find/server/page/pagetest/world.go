@@ -267,7 +267,7 @@ func Started(t *testing.T, groups string) *World {
 // Rolling returns a world in which one of dev's hosts is on the version, and one failed.
 func Rolling(t *testing.T) *World {
 	t.Helper()
-	w := Started(t, DevProd)
+	w := Started(t, strings.Replace(DevProd, `"name":"dev"`, `"name":"dev","max_failed_before_halt":"25%","max_timeout_before_halt":"0%"`, 1))
 	w.Said(0, "dev", "web-0", "17.2.1", nil)
 	w.Said(1, "dev", "web-1", "17.2.0", FailedWith("17.2.1", "the agent did not become healthy: exit status 7"))
 	w.Tick()
