@@ -68,9 +68,16 @@ func (f *Fleet) load(ctx context.Context) error {
 			return err
 		}
 	}
+	history, err := f.opts.Store.History(ctx, 1)
+	if err != nil {
+		return err
+	}
 	now := f.opts.Clock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(history) == 0 && f.table.Len() == 0 {
+		f.covered = at.Add(-rollout.PresentFor) // nobody has used the store: there is no host to wait for
+	}
 	f.keep.since, f.keep.identity, f.synced = since, identity, at
 	f.keep.heard, f.keep.missed = f.opts.Elapsed(), now.Sub(at) > rollout.ReportLife
 	f.kept = f.keep.heard

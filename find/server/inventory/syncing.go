@@ -69,7 +69,7 @@ type keeper struct {
 
 // OpenFleet returns the Fleet in a store, with the last reports from before. If the
 // server was down for less than rollout.ReportLife, and knew all hosts before, there is
-// no wait for reports.
+// no wait for reports. Nor is there one in a store that nobody has used yet.
 func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 	f := StartFleet(opts)
 	if err := f.load(ctx); err != nil {
