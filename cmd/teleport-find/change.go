@@ -116,7 +116,7 @@ func turnWords(g adminapi.Group) string {
 	case g.Waits != "":
 		return "; " + g.Waits
 	case g.State == rollout.Unstarted:
-		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest"
+		return "; the group starts " + rollout.ClockFrom(g.Starts) + " at the earliest"
 	}
 	return fmt.Sprintf("; the group is %s", g.State)
 }

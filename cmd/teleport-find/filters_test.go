@@ -30,7 +30,6 @@ func TestHostsAreListedByGroupStateAndVersion(t *testing.T) {
 		"--state on_target":              "",
 		"--state waiting --group prod":   "prod-1 prod-2",
 		"--state failed --version 1.0.0": "",
-		"--group typo":                   "",
 	} {
 		var known adminapi.Hosts
 		out := s.run("hosts -o json " + flags)
@@ -45,6 +44,15 @@ func TestHostsAreListedByGroupStateAndVersion(t *testing.T) {
 		slices.Sort(names)
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("hosts %s lists %q; want %q", flags, got, want)
+		}
+	}
+	for flags, want := range map[string]string{
+		"--group typo":                "no host names the group \"typo\", and there is no rollout\n(exit code 1)",
+		"--group typo --state failed": "no host names the group \"typo\", and there is no rollout\n(exit code 1)",
+		"--group dev --state failed":  "HOST",
+	} {
+		if out := s.run("hosts " + flags); !strings.Contains(out, want) {
+			t.Errorf("hosts %s:\n%s\nwant %s", flags, out, want)
 		}
 	}
 	if out := s.run("hosts --state faild"); !strings.Contains(out, "is not one of [revoked cloned absent on_target failed") || !strings.Contains(out, "exit code") {

@@ -96,8 +96,16 @@ func knownGroup(c *cli.Context, found adminapi.Hosts) error {
 		}
 		names = append(names, g.Name)
 	}
-	if len(names) == 0 || c.IsSet("state") || c.IsSet("version") {
-		return nil // nobody knows the groups, or hosts in another state may name it
+	if c.IsSet("state") || c.IsSet("version") {
+		var named adminapi.Hosts
+		query := url.Values{"group": {group}, "limit": {"1"}}
+		err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/hosts?"+query.Encode(), nil, &named)
+		if err != nil || named.Total > 0 {
+			return err
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("no host names the group %q, and there is no rollout", group)
 	}
 	return fmt.Errorf("no host names the group %q, and the rollout has none of that name (there are: %s)", group, strings.Join(names, ", "))
 }

@@ -65,3 +65,23 @@ func TestOneHostIsOne(t *testing.T) {
 		}
 	}
 }
+
+// A plan that cannot end in its 24 hours is named when it is set, although it waits for the next rollout.
+func TestAPlanThatTakesTooLongIsNamedWhenItIsSet(t *testing.T) {
+	s := newStation(t, map[string]int{"prod": 3})
+	prod := `{name: prod, days: ["*"], start_hour: 11`
+	slow := strings.Replace(oneHour, prod, prod+", max_in_flight: 1, jitter_seconds: 86400", 1)
+	const want = "group prod: 3 hosts, so many at a time as max_in_flight 1 allows, take about 37 hours"
+	for _, step := range []string{"before a version is set", "in the middle of a rollout to the version that they run"} {
+		write(t, filepath.Join(s.dir, "groups.yaml"), slow)
+		if out := s.run("apply -f groups.yaml"); strings.Count(out, want) != 1 {
+			t.Errorf("%s:\n%s", step, out)
+		}
+		write(t, filepath.Join(s.dir, "groups.yaml"), oneHour)
+		if out := s.run("apply -f groups.yaml"); strings.Contains(out, "take about") {
+			t.Errorf("%s, without a plan:\n%s", step, out)
+		}
+		s.run("set-version 15.1.1")
+		s.tick()
+	}
+}

@@ -98,7 +98,11 @@ func groupTable(s fleetStatus) *table {
 		if g.Halted != nil {
 			state = "halted" // Managed Updates call it failed, but perhaps no host failed
 		}
-		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
+		on := fmt.Sprintf("%d of %d", g.UpToDate, g.Present)
+		if g.SoFar {
+			on += " so far"
+		}
+		t.row(g.Name, state, bar(g.UpToDate, g.Present), on,
 			strconv.Itoa(g.Updating), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), g.Next())
 	}
 	return t

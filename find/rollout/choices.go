@@ -91,7 +91,8 @@ func (v *sight) add(o *Outlook, g *GroupStatus, verbs ...Verb) {
 	for _, verb := range later {
 		names = append(names, verb.Command())
 	}
-	o.Sentence += fmt.Sprintf(" The server takes %s from %s on, when it knows all hosts.", strings.Join(names, " and "), Clock(v.CompleteAt))
+	o.Sentence += fmt.Sprintf(" The server takes %s from %s on, when it knows all hosts.", strings.Join(names, " and "),
+		ClockFrom(v.CompleteAt))
 }
 
 // ofGroup returns all choices of a group, for a menu.

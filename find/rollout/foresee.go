@@ -31,6 +31,19 @@ func Foresee(s Scene) (list []string) {
 	return list
 }
 
+// SlowPlans returns warnings about groups whose plans could not come to their end in time if the next rollout brought a version
+// that no host runs. count counts the hosts for a rollout.
+func SlowPlans(c *Config, now time.Time, count func(*Rollout) Counts) (list []string) {
+	r := NewRollout(c, &Version{}, now)
+	n := count(r)
+	for i := range r.Status.Groups {
+		if words := tooSlow(r, &r.Status.Groups[i], &n.Groups[i], moment(now)); words != "" {
+			list = append(list, fmt.Sprintf("group %s: %s", excerpt(r.Status.Groups[i].Name), words))
+		}
+	}
+	return list
+}
+
 // nobodyReports warns of groups that will be done although nothing shows whether their
 // hosts updated. While the server does not know all hosts yet, it warns only if no host
 // reports at all: hosts that have joined may be on their way.

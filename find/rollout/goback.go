@@ -96,7 +96,13 @@ func (s *step) whoGoesBack(to Semver) string {
 	if stay > 0 {
 		parts = append(parts, fmt.Sprintf("%s %s on %s already", hosts(stay), areOf(stay), to))
 	}
-	if s.n.Present == 0 {
+	switch {
+	case s.e.uncounted && s.n.Present > 0:
+		parts = append(parts, fmt.Sprintf("so far %s of the group %s reported; all are told to go to %s", hosts(s.n.Present),
+			haveOf(s.n.Present), to))
+	case s.e.uncounted:
+		parts = append(parts, fmt.Sprintf("so far no host of the group has reported; all are told to go to %s", to))
+	case s.n.Present == 0:
 		parts = append(parts, fmt.Sprintf("no host of the group reports; all are told to go to %s", to))
 	}
 	if older > 0 {

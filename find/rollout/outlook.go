@@ -57,6 +57,9 @@ func (v *sight) look() Outlook {
 		if o := &outlooks[i]; o.holds(v) {
 			out := Outlook{Word: o.word, Since: v.lastStep()}
 			o.describe(v, &out)
+			if n := v.reported(); n > 0 {
+				out.Sentence += fmt.Sprintf(" So far %s %s reported.", hosts(n), haveOf(n))
+			}
 			return out
 		}
 	}
@@ -70,7 +73,41 @@ func (s Scene) counted() *Rollout {
 	}
 	e := newEngine(s.Rollout, s.Counts, s.Now)
 	e.refresh()
+	for i, step := range e.steps {
+		if s.soFar(i) {
+			counts := step.g.counts()
+			counts.present, counts.upToDate, counts.unhealthy = step.n.Present, step.n.UpToDate, step.n.Unhealthy
+			step.g.setCounts(counts)
+		}
+	}
 	return e.r
+}
+
+// soFar reports whether the counts of a group are of the hosts that have reported so far: the server does not know all
+// hosts yet, and these are more than the last complete count has.
+func (s Scene) soFar(group int) bool {
+	return !s.Counts.Complete && group < len(s.Counts.Groups) && s.Counts.Groups[group].Present > s.Rollout.Status.Groups[group].PresentCount
+}
+
+// starts says when the groups start at the earliest. No group starts before the server knows all hosts.
+func (s Scene) starts(r *Rollout) []Start {
+	from := s.Now
+	if !s.Counts.Complete {
+		from = later(from, s.CompleteAt)
+	}
+	return Preview(s.Config, s.Version, r, from)
+}
+
+// reported is the number of hosts that have reported so far; 0 if the server knows all hosts.
+func (v *sight) reported() (hosts int) {
+	r := v.Rollout
+	if v.Counts.Complete || v.Version == nil || r == nil || !r.Of(v.Version) || v.Counts.Subject != r.Subject() {
+		return 0
+	}
+	for i := range v.Counts.Groups {
+		hosts += v.Counts.Groups[i].Present
+	}
+	return hosts
 }
 
 // outlook is a row of the table of outlooks.
@@ -284,13 +321,13 @@ func (v *sight) heldUp() bool {
 		return !v.Counts.Complete
 	}
 	start, ok := v.next()
-	return ok && (v.CompleteAt.IsZero() || start.At.Before(v.CompleteAt))
+	return ok && (v.CompleteAt.IsZero() || !start.At.After(v.CompleteAt))
 }
 
-// next is the group that starts first.
+// next is the group that starts first, of those that wait for no other group.
 func (v *sight) next() (next Start, ok bool) {
-	for _, start := range Preview(v.Config, v.Version, v.Rollout, v.Now) {
-		if start.State == Unstarted && start.Waits == "" && (!ok || start.At.Before(next.At)) {
+	for _, start := range v.starts(v.Rollout) {
+		if start.State == Unstarted && start.Waits == "" && start.After == "" && (!ok || start.At.Before(next.At)) {
 			next, ok = start, true
 		}
 	}
@@ -303,7 +340,7 @@ func (v *sight) counting(o *Outlook) {
 	o.Sentence = "The server does not know all hosts yet. No group goes on until hosts have had 25 minutes to report."
 	if !o.At.IsZero() {
 		o.Sentence = fmt.Sprintf("The server does not know all hosts yet. No group goes on before %s, when hosts have had 25 minutes to report.",
-			Clock(o.At))
+			ClockFrom(o.At))
 	}
 }
 
@@ -388,7 +425,7 @@ func (v *sight) waiting(o *Outlook) {
 		return
 	}
 	o.At = next.At
-	o.Sentence = fmt.Sprintf("Group %s starts at %s.", excerpt(next.Group), Clock(next.At))
+	o.Sentence = fmt.Sprintf("Group %s starts at %s.", excerpt(next.Group), ClockFrom(next.At))
 	if !next.At.After(v.Now) {
 		o.Sentence = fmt.Sprintf("Group %s starts within ten seconds.", excerpt(next.Group))
 	}
@@ -398,6 +435,9 @@ func (v *sight) waiting(o *Outlook) {
 
 // Clock is how people read a moment.
 func Clock(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC") }
+
+// ClockFrom is Clock for a moment before which nothing happens: the minute that it names is not too early.
+func ClockFrom(t time.Time) string { return Clock(t.Add(time.Minute - 1)) }
 
 // shellWord is a name as a word of a shell.
 func shellWord(name string) string {

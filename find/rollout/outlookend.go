@@ -80,10 +80,10 @@ func (v *sight) over(o *Outlook) {
 		o.Commands = []Choice{wait("all groups have had their turn"), v.restart()}
 		return
 	}
-	for _, start := range Preview(v.Config, v.Version, v.Rollout, v.Now) {
+	for _, start := range v.starts(v.Rollout) {
 		if start.Group == behind.Name && start.Waits == "" {
 			o.At = start.At
-			o.Sentence += fmt.Sprintf(" The next window of %s begins at %s.", excerpt(behind.Name), Clock(start.At))
+			o.Sentence += fmt.Sprintf(" The next window of %s begins at %s.", excerpt(behind.Name), ClockFrom(start.At))
 		}
 	}
 	if !o.At.IsZero() {
@@ -125,6 +125,13 @@ func hosts(n int) string {
 }
 
 func ofHosts(part, whole int) string { return fmt.Sprintf("%d of %s", part, hosts(whole)) }
+
+func haveOf(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}
 
 func areOf(whole int) string {
 	if whole == 1 {

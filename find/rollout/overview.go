@@ -31,9 +31,13 @@ type GroupOverview struct {
 	Halted     *Halted     `json:"halted,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Starts is when the group starts at the earliest. It is zero if the group has
-	// started, or waits for something that Waits names.
+	// started, or waits for something that Waits names. After is a group that has to be done first.
 	Starts time.Time `json:"starts,omitzero"`
 	Waits  string    `json:"waits,omitempty"`
+	After  string    `json:"after,omitempty"`
+
+	// SoFar says that the server does not know all hosts yet: the counts are of those that have reported so far.
+	SoFar bool `json:"so_far,omitempty"`
 
 	Initial   int `json:"initial_count"`
 	Present   int `json:"present_count"`
@@ -67,16 +71,17 @@ func (g *GroupOverview) Next() string {
 		return fmt.Sprintf("%s since %s", strings.ToLower(string(g.Conditions[0].Type)), Clock(g.Conditions[0].Since))
 	case g.Waits != "":
 		return "waits: " + g.Waits
+	case g.After != "":
+		return fmt.Sprintf("starts %s at the earliest, after %s", ClockFrom(g.Starts), excerpt(g.After))
 	case !g.Starts.IsZero():
-		return "starts " + Clock(g.Starts)
+		return "starts " + ClockFrom(g.Starts)
 	case g.State == Canarying && g.Canaries == 1:
 		return fmt.Sprintf("%d of 1 canary is done", g.CanariesDone)
 	case g.State == Canarying:
 		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
 	case g.Plan != nil && g.State == Active:
 		turns := g.Plan.LastActiveHostIndex + 1
-		have := map[bool]string{true: "has", false: "have"}[turns == 1]
-		return fmt.Sprintf("%d of %s of the plan %s had a turn", turns, hosts(g.Plan.HostCount), have)
+		return fmt.Sprintf("%d of %s of the plan %s had a turn", turns, hosts(g.Plan.HostCount), haveOf(turns))
 	}
 	return fmt.Sprintf("%s since %s", g.State, Clock(g.Since))
 }
@@ -99,7 +104,7 @@ func Survey(s Scene) Overview {
 	}
 	o.Start, o.Target, o.Schedule, o.Strategy = r.Spec.StartVersion, r.Spec.TargetVersion, r.Spec.Schedule, r.Spec.Strategy
 	o.Mode = EffectiveMode(s.Config, s.Version)
-	starts := Preview(s.Config, s.Version, r, s.Now)
+	starts := s.starts(r)
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]
 		line := GroupOverview{
@@ -108,7 +113,7 @@ func Survey(s Scene) Overview {
 			InFlight: g.InFlightCount, Unhealthy: g.UnhealthyCount, Canaries: len(g.Canaries), Plan: g.Plan, MaxInFlight: g.ConfigMaxInFlight,
 		}
 		if g.State == Unstarted || g.State == Done && r.within(untilClosed) {
-			line.Starts, line.Waits = starts[i].At, starts[i].Waits
+			line.Starts, line.Waits, line.After = starts[i].At, starts[i].Waits, starts[i].After
 		}
 		for _, c := range g.Canaries {
 			if c.Success {
@@ -120,6 +125,7 @@ func Survey(s Scene) Overview {
 			line.Updating = n.Groups[i].Tally.With(HostUpdating)
 		}
 		if v != nil {
+			line.SoFar = s.soFar(i)
 			line.Orders = v.ofGroup(g)
 		}
 		o.Groups = append(o.Groups, line)

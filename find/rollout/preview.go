@@ -13,6 +13,8 @@ type Start struct {
 	// happen first, which Waits says.
 	At    time.Time
 	Waits string
+	// After is a group that has to be done first, so that the start may be later than At.
+	After string
 }
 
 // Preview says when each group of a rollout starts at the earliest: no group starts
@@ -67,6 +69,7 @@ func (p *preview) start(i int) Start {
 	default:
 		at.At, at.Waits = p.turn(i)
 		p.done[i] = at.At
+		at.After = p.waitsFor(i)
 	}
 	return at
 }
@@ -82,6 +85,16 @@ func (p *preview) opening(g *GroupStatus) time.Time {
 		}
 		at = nextWindow(g.ConfigDays, g.ConfigStartHour, length, w.to)
 	}
+}
+
+// waitsFor returns a group that has to be done before another one, and is not.
+func (p *preview) waitsFor(i int) string {
+	for _, j := range p.direct[i] {
+		if g := &p.r.Status.Groups[j]; g.State != Done {
+			return g.Name
+		}
+	}
+	return ""
 }
 
 // turn is the first hour in which a group may start once those before it are done.

@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/answers"
@@ -55,14 +56,27 @@ func (e *Engine) CountedScene(last answers.Resources) rollout.Scene {
 	return scene
 }
 
-// Foresee returns the warnings of rollout.Foresee for a scene without counts.
-func (e *Engine) Foresee(s rollout.Scene) []string {
-	if s.Version == nil {
-		return nil
+// Foresee returns the warnings about what a person has set, for a scene without counts. What waits for the next rollout is
+// judged by the hosts that report now.
+func (e *Engine) Foresee(s rollout.Scene) (list []string) {
+	count := func(r *rollout.Rollout) (counts rollout.Counts) {
+		e.opts.Inventory.Counting(r, nil, s.Now, func(n rollout.Counts) { counts = n.Detached() })
+		return counts
 	}
-	if s.Rollout == nil || !s.Rollout.Of(s.Version) {
-		s.Rollout = rollout.NewRollout(s.Config, s.Version, s.Now)
+	begun := s.Version != nil && s.Rollout != nil && s.Rollout.Of(s.Version)
+	if s.Version != nil {
+		if !begun {
+			s.Rollout = rollout.NewRollout(s.Config, s.Version, s.Now)
+		}
+		s.Counts = count(s.Rollout)
+		list = rollout.Foresee(s)
 	}
-	e.opts.Inventory.Counting(s.Rollout, nil, s.Now, func(n rollout.Counts) { s.Counts = n.Detached() })
-	return rollout.Foresee(s)
+	if begun || s.Version == nil {
+		for _, warning := range rollout.SlowPlans(s.Config, s.Now, count) {
+			if !slices.Contains(list, warning) {
+				list = append(list, warning)
+			}
+		}
+	}
+	return list
 }
