@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/store"
+	"teleport-update/find/store/postgres"
 )
 
 // packagedStore is the store of the package's service.
@@ -18,7 +19,8 @@ const packagedStore = "/var/lib/teleport-find/store/store.db"
 
 func storeFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "store", EnvVars: []string{"TELEPORT_FIND_STORE"}, Value: packagedStore, Usage: "`FILE` of the server's --store",
+		Name: "store", EnvVars: []string{"TELEPORT_FIND_STORE"}, Value: packagedStore,
+		Usage: "`FILE` of the server's --store, or postgres://USER@HOST/DATABASE?sslrootcert=FILE",
 	}
 }
 
@@ -29,23 +31,21 @@ func backupCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "backup",
 		Usage:     "copy the store to a file, while the server runs",
-		UsageText: "teleport-find backup FILE|FOLDER [--store FILE] [--keep N] [-o table|json|yaml]",
+		UsageText: "teleport-find backup FILE|FOLDER [--store FILE] [--store-password-file FILE] [--keep N] [-o table|json|yaml]",
 		Description: `The copy is of one moment, checked, and on the disk before it has its name. Where FILE is a folder, the copy is
-store-TIME.db in it, and with --keep the oldest of these go. Run it as root, or as the user whose store it is.
+store-TIME.db in it, and with --keep the oldest of these go. Run it as root, or as the user whose store it is. A
+database of PostgreSQL is copied to such a file, too.
 
 The copy is as secret as the store: it holds what access tokens and hosts are recognised by. "teleport-find restore"
 takes it back.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			storeFlag(), outputFlag("table"),
+			storeFlag(), passwordFileFlag("TELEPORT_FIND_STORE_PASSWORD_FILE"), outputFlag("table"),
 			&cli.IntFlag{Name: "keep", Usage: "`NUMBER` of backups to keep in the folder", DefaultText: "all"},
 		},
 		Action: func(c *cli.Context) error {
 			to, err := oneWord(c, "a file or a folder")
 			if err != nil {
-				return err
-			}
-			if err := fileOnly(c); err != nil {
 				return err
 			}
 			info, err := os.Stat(to)
@@ -57,7 +57,7 @@ takes it back.`,
 			if inFolder {
 				to = filepath.Join(folder, strings.Replace(backupName, "*", now().UTC().Format(backupTime), 1))
 			}
-			facts, err := store.Backup(c.Context, c.String("store"), to, nil)
+			facts, err := backUp(c, to, nil)
 			if err != nil {
 				return err
 			}
@@ -75,6 +75,20 @@ takes it back.`,
 			return err
 		},
 	}
+}
+
+// backUp backs up the store that --store names.
+func backUp(c *cli.Context, to string, keep func(key string) bool) (store.Facts, error) {
+	address := c.String("store")
+	if !postgres.IsURL(address) {
+		return store.Backup(c.Context, address, to, keep)
+	}
+	from, err := openStore(c.Context, address, c.String("store-password-file"))
+	if err != nil {
+		return store.Facts{}, err
+	}
+	defer from.Close()
+	return store.BackupOf(c.Context, from, to, keep)
 }
 
 // removeOld removes all but the newest backups, and returns their names.

@@ -48,10 +48,10 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 	const format, try, reason = "--output", "--dry-run", "--reason"
 	kinds := map[string][]string{
-		"serve": nil, "mode": nil, "rollout": nil, "notify": nil, "store": nil, // have commands of their own
+		"serve": nil, "mode": nil, "rollout": nil, "notify": nil, // have commands of their own
 		"channels": {format, try}, "mirror": {format, try}, // change files alone
 	}
-	for _, name := range []string{"status", "get", "plan", "simulate", "hosts", "history", "token", "notify test", "version", "backup", "store copy"} {
+	for _, name := range []string{"status", "get", "plan", "simulate", "hosts", "history", "token", "notify test", "version", "backup"} {
 		kinds[name] = []string{format}
 	}
 	for _, name := range []string{"set-version", "mode enabled", "mode suspended", "mode disabled", "apply", "edit",

@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			under("a rollout", statusCommand(), setVersionCommand(), modeCommand(), rolloutCommand(), planCommand(), simulateCommand()),
 			under("the configuration", getCommand(), applyCommand(), editCommand(), channelsCommand()),
 			under("hosts and people", hostsCommand(), historyCommand(), tokenCommand(), notifyCommand()),
-			under("the server", serveCommand(), mirrorCommand(), backupCommand(), restoreCommand(), storeCommand(), versionCommand()),
+			under("the server", serveCommand(), mirrorCommand(), backupCommand(), restoreCommand(), versionCommand()),
 		),
 		Action: func(c *cli.Context) error {
 			if c.Bool("version") && c.NArg() == 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -107,39 +106,40 @@ func onDatabase(t *testing.T, address string) *kept {
 	return k
 }
 
-func TestAStoreIsTakenToADatabaseAndBack(t *testing.T) {
+// A backup of a file is restored into a database, and a backup of the database into a file. Each begins suspended.
+func TestABackupIsRestoredIntoADatabaseAndBack(t *testing.T) {
 	database := pgtest.Start(t)
 	address := database.Database("find")
 	k := newKept(t)
 	k.must("set-version", "15.2.0", "--schedule", "immediate")
 	k.must("mode", "enabled")
-	before := k.must("history")
 	k.stop()
-	if out := k.must("store", "copy", k.store(), address); !strings.Contains(out, "begins a new epoch") || strings.Contains(out, "postgres@") {
+	k.must("backup", "saved.db")
+	for _, dry := range []string{"--dry-run", "--reason=the database is there"} {
+		if out := k.must("restore", "saved.db", "--store", address, dry); !strings.Contains(out, "updates are suspended") || strings.Contains(out, "postgres@") {
+			t.Errorf("%s says %q", dry, out)
+		}
+	}
+	for _, dry := range []string{"--dry-run=true", "--dry-run=false"} {
+		if out, code := k.run("restore", "saved.db", "--store", address, dry); code != 1 || !strings.Contains(out, "name an empty one") {
+			t.Errorf("into a database in use, %s, ends with %d: %s", dry, code, out)
+		}
+	}
+	if out, code := k.run("restore", "saved.db", "--store", address, "--damaged"); code != 2 || !strings.Contains(out, "--damaged is for a file") {
+		t.Errorf("--damaged ends with %d: %s", code, out)
+	}
+	on := onDatabase(t, address)
+	on.eventually("15.2.0", false)
+	on.must("mode", "enabled", "--reason", "in the database")
+	on.eventually("15.2.0", true)
+	on.must("backup", filepath.Join(k.dir, "back.db"), "--store", address)
+	on.stop()
+	if out := k.must("restore", "back.db"); !strings.Contains(out, "the store of before: ") || !strings.Contains(out, "updates are suspended") {
 		t.Errorf("it says %q", out)
-	}
-	if out, code := k.run("store", "copy", k.store(), address); code != 1 || !strings.Contains(out, "nothing was copied") {
-		t.Errorf("a second copy ends with %d: %s", code, out)
-	}
-	back := filepath.Join(k.dir, "back", "store.db")
-	if out := k.must("store", "copy", address, back, "-o", "json"); !strings.Contains(out, `"new_revision":`) {
-		t.Errorf("it says %q", out)
-	}
-	if err := os.RemoveAll(filepath.Dir(k.store())); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Dir(back), filepath.Dir(k.store())); err != nil {
-		t.Fatal(err)
 	}
 	k.start()
-	k.eventually("15.2.0", true)
-	if after := k.must("history"); after != before {
-		t.Errorf("the history is\n%s\nand was\n%s", after, before)
-	}
-	k.server.stop(syscall.SIGTERM)
-	for _, args := range [][]string{{"backup", "b.db", "--store", address}, {"restore", "b.db", "--store", address}} {
-		if out, code := k.run(args...); code != 2 || !strings.Contains(out, "pg_dump") {
-			t.Errorf("%v ends with %d: %s", args, code, out)
-		}
+	k.eventually("15.2.0", false)
+	if history := k.must("history"); !strings.Contains(history, "in the database") || !strings.Contains(history, "the database is there") {
+		t.Errorf("the history is\n%s", history)
 	}
 }

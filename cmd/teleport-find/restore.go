@@ -15,22 +15,25 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
+	"teleport-update/find/store/postgres"
 )
 
 func restoreCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "restore",
-		Usage:     "put a backup of the store back, while no server runs",
-		UsageText: "teleport-find restore FILE [--store FILE] [--damaged] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Name:  "restore",
+		Usage: "put a backup of the store back, while no server runs",
+		UsageText: "teleport-find restore FILE [--store FILE] [--store-password-file FILE] [--damaged] [--reason TEXT] " +
+			"[--dry-run] [-o table|json|yaml]",
 		Description: `Stop the servers that use the store first, and start them afterwards. The backup is checked before anything is
-changed, takes the place of the store in one step, and the store of before is kept beside it.
+changed, takes the place of the store in one step, and the store of before is kept beside it. A database of
+PostgreSQL must be empty: it takes the whole backup, or after an error nothing.
 
 A backup does not know what has happened since: which hosts have updated, which groups were halted. So updates are
 suspended, if they were enabled, and no host is told to update until somebody has looked at "teleport-find status"
 and says "teleport-find mode enabled". Tokens are those of the backup: one that was revoked since is valid again.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			storeFlag(),
+			storeFlag(), passwordFileFlag("TELEPORT_FIND_STORE_PASSWORD_FILE"),
 			&cli.BoolFlag{Name: "damaged", Usage: "replace a store that cannot be read, or is gone; make sure yourself that no server uses it"},
 			&cli.StringFlag{Name: "reason", Usage: "`TEXT` that the history keeps"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would change, and change nothing"},
@@ -41,26 +44,57 @@ and says "teleport-find mode enabled". Tokens are those of the backup: one that 
 			if err != nil {
 				return err
 			}
-			if err := fileOnly(c); err != nil {
-				return err
-			}
-			if c.Bool("dry-run") {
-				return foreseeRestoration(c, file)
-			}
 			var made *prepared
-			r, err := store.Restore(c.Context, store.RestoreOptions{
+			options := store.RestoreOptions{
 				Path: c.String("store"), File: file, Damaged: c.Bool("damaged"), Now: now(), Keep: decides,
 				Prepare: func(ctx context.Context, s store.Store, from store.Facts) (err error) {
 					made, err = prepareRestored(ctx, s, from, c.String("reason"))
 					return err
 				},
-			})
+			}
+			var r store.Restoration
+			switch {
+			case postgres.IsURL(options.Path):
+				r, err = restoreInto(c, options)
+			case !c.Bool("dry-run"):
+				r, err = store.Restore(c.Context, options)
+			default:
+				r, err = foreseeRestoration(c, file)
+			}
 			if err != nil {
 				return err
+			}
+			if made == nil {
+				if made, err = readRestored(r.From); err != nil {
+					return err
+				}
 			}
 			return printRestored(c, r, made)
 		},
 	}
+}
+
+// restoreInto restores into an empty database. A dry run finds out whether the database is empty.
+func restoreInto(c *cli.Context, o store.RestoreOptions) (r store.Restoration, err error) {
+	if o.Damaged {
+		return r, usageErrorf("--damaged is for a file: a database that is restored must be empty")
+	}
+	to, err := openStore(c.Context, o.Path, c.String("store-password-file"))
+	if err != nil {
+		return r, err
+	}
+	defer to.Close()
+	if !c.Bool("dry-run") {
+		return store.RestoreInto(c.Context, to, o)
+	}
+	if r.From, err = store.Inspect(c.Context, o.File, decides); err != nil {
+		return r, err
+	}
+	at, err := to.Scan(c.Context, "", func(store.Item) bool { return false })
+	if err == nil && at != store.None {
+		err = store.ErrNotEmpty
+	}
+	return r, err
 }
 
 // decides reports whether a restoration lists an item.
@@ -148,26 +182,20 @@ func revisionOf(f store.Facts, key string) store.Revision {
 }
 
 // foreseeRestoration reads the store like a backup does, also while servers run.
-func foreseeRestoration(c *cli.Context, file string) error {
-	from, err := store.Inspect(c.Context, file, decides)
-	if err != nil {
-		return err
+func foreseeRestoration(c *cli.Context, file string) (r store.Restoration, err error) {
+	if r.From, err = store.Inspect(c.Context, file, decides); err != nil {
+		return r, err
 	}
 	dir, err := os.MkdirTemp("", "teleport-find-restore-")
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer os.RemoveAll(dir)
-	r := store.Restoration{From: from}
-	r.Was, err = store.Backup(c.Context, c.String("store"), filepath.Join(dir, "store.db"), decides)
-	if err != nil && !c.Bool("damaged") {
-		return err
+	r.Was, err = backUp(c, filepath.Join(dir, "store.db"), decides)
+	if c.Bool("damaged") {
+		err = nil
 	}
-	p, err := readRestored(from)
-	if err != nil {
-		return err
-	}
-	return printRestored(c, r, p)
+	return r, err
 }
 
 // restored is the result of a restoration, for programs.

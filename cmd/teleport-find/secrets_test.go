@@ -255,10 +255,9 @@ func TestNoSecretComesOut(t *testing.T) {
 		_, text := scrape(t, s.metrics+path)
 		s.says(path, text)
 	}
-	copied := filepath.Join(s.dir, "copy", "store.db")
-	s.command("backup", filepath.Join(s.dir, "b.db"), "--store", address)
-	s.command("store", "copy", address, copied, "--from-password-file", password)
-	s.command("backup", filepath.Join(s.dir, "b.db"), "--store", copied)
+	s.command("backup", filepath.Join(s.dir, "b.db"), "--store", address, "--store-password-file", password)
+	s.command("restore", filepath.Join(s.dir, "b.db"), "--store", address, "--store-password-file", password)
+	s.command("restore", filepath.Join(s.dir, "b.db"), "--store", filepath.Join(s.dir, "copy.db"))
 	// What is said while the database is away, and of a password that does not hold any more.
 	database.Kill()
 	s.command("mode", "suspended", "--reason", "a test")

@@ -49,20 +49,43 @@ func backup(ctx context.Context, path, to string, keep func(key string) bool) (f
 	}
 	defer c.Close()
 	c.SetInterrupt(ctx)
+	return writeBackup(ctx, to, keep, func(next string) error {
+		f, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+		return c.Backup("main", (&url.URL{Scheme: "file", Path: next}).String())
+	})
+}
+
+// BackupOf is Backup of a store of another kind. The file holds the same items with the same revisions, and begins a new epoch.
+func BackupOf(ctx context.Context, from Movable, to string, keep func(key string) bool) (Facts, error) {
+	facts, err := writeBackup(ctx, to, keep, func(next string) error {
+		file, err := OpenSQLite(ctx, next)
+		if err != nil {
+			return err
+		}
+		err = Copy(ctx, from, file)
+		return cmp.Or(err, file.Close())
+	})
+	if err != nil {
+		return Facts{}, fmt.Errorf("back up the store: %w", explain(err))
+	}
+	return facts, nil
+}
+
+// writeBackup lets write make a file with a store, checks the file, and gives it its name.
+func writeBackup(ctx context.Context, to string, keep func(key string) bool, write func(next string) error) (facts Facts, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(to), ".backup-")
 	if err != nil {
 		return facts, err
 	}
 	defer os.RemoveAll(dir)
 	next := filepath.Join(dir, "store.db")
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return facts, err
-	}
-	if err := f.Close(); err != nil {
-		return facts, err
-	}
-	if err := c.Backup("main", (&url.URL{Scheme: "file", Path: next}).String()); err != nil {
+	if err := write(next); err != nil {
 		return facts, err
 	}
 	if err := withoutLog(next); err != nil {

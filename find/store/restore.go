@@ -28,7 +28,7 @@ type Restoration struct {
 
 // RestoreOptions say what to restore.
 type RestoreOptions struct {
-	Path string // of the store
+	Path string // of the store; not used by RestoreInto
 	File string // with a backup
 	// Prepare may change the restored store before any process opens it; may be nil.
 	Prepare func(ctx context.Context, s Store, from Facts) error
@@ -51,6 +51,40 @@ func Restore(ctx context.Context, o RestoreOptions) (Restoration, error) {
 		return Restoration{}, fmt.Errorf("restore the store %s: %w", o.Path, err)
 	}
 	return r, nil
+}
+
+// RestoreInto puts a backup into an empty store of another kind, as one change. For another store, the error is
+// ErrNotEmpty.
+func RestoreInto(ctx context.Context, to Movable, o RestoreOptions) (Restoration, error) {
+	r, err := restoreInto(ctx, to, o)
+	if err != nil {
+		return Restoration{}, fmt.Errorf("restore the store: %w", err)
+	}
+	return r, nil
+}
+
+func restoreInto(ctx context.Context, to Movable, o RestoreOptions) (r Restoration, err error) {
+	if r.From, err = Inspect(ctx, o.File, o.Keep); err != nil {
+		return r, err
+	}
+	folder, err := os.MkdirTemp("", "teleport-find-restore-")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(folder)
+	next := filepath.Join(folder, "store.db")
+	if err := copyBackup(o.File, next); err != nil {
+		return r, err
+	}
+	if err := o.prepare(ctx, next, r); err != nil {
+		return r, err
+	}
+	s, err := OpenSQLite(ctx, next)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	return r, Copy(ctx, s, to)
 }
 
 func restore(ctx context.Context, o RestoreOptions) (r Restoration, err error) {

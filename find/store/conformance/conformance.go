@@ -31,20 +31,19 @@ func Copies(t *testing.T, from, to, third store.Store) {
 			t.Fatal(err)
 		}
 	}
-	c, err := store.Copy(ctx, source, target)
-	if err != nil {
+	if err := store.Copy(ctx, source, target); err != nil {
 		t.Fatal(err)
 	}
 	same(t, from, to)
-	items, at, _ := from.List(ctx, "")
+	_, at, _ := from.List(ctx, "")
 	_, now, _ := to.List(ctx, "")
-	if c.Items != len(items) || c.From != at || c.To != now || now < at+store.EpochStep {
-		t.Errorf("%+v; there are %d items of revision %d, and the copy has %d", c, len(items), at, now)
+	if now < at+store.EpochStep {
+		t.Errorf("the store has the revision %d, and the copy %d", at, now)
 	}
 	if _, _, err := to.Changes(ctx, "", at, 10); !errors.Is(err, store.ErrTooOld) {
 		t.Errorf("who has read the one store goes on in the other: %v", err)
 	}
-	if _, err := store.Copy(ctx, source, target); !errors.Is(err, store.ErrNotEmpty) {
+	if err := store.Copy(ctx, source, target); !errors.Is(err, store.ErrNotEmpty) {
 		t.Errorf("a copy onto a copy: %v", err)
 	}
 	broken := errors.New("it breaks off")
