@@ -383,7 +383,14 @@ func monitored(t *testing.T, r view.Status) {
 	must(t, r.OpenMetrics(&metrics))
 	path := filepath.Join("..", "docs", "monitor.md")
 	golden.Part(t, path, "a host that fails, its summary", fmt.Sprintf("\n```json\n%s\n```\n", summary))
-	golden.Part(t, path, "a host that fails, its metrics", fmt.Sprintf("\n```text\n%s```\n", metrics.String()))
+	table := "\n| metric | what |\n| --- | --- |\n"
+	for line := range strings.Lines(metrics.String()) {
+		if help, ok := strings.CutPrefix(line, "# HELP "); ok {
+			name, what, _ := strings.Cut(strings.TrimSpace(help), " ")
+			table += fmt.Sprintf("| `%s` | %s |\n", name, what)
+		}
+	}
+	golden.Part(t, path, "the metrics of a host", table)
 }
 
 // sightOf connects to an agent that runs version 1.1.0, if nothing else is said.
