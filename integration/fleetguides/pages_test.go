@@ -88,9 +88,9 @@ cp find.key /etc/ssl/private/find.example.com.key`)
 	}
 }
 
-// beforeTheFirstFleet are machines with nothing on them, and Teleport's CDN.
+// beforeTheFirstFleet are machines with nothing on them, Teleport's CDN and a chat.
 func beforeTheFirstFleet(r *reader) {
-	r.cdn("find.example.com")
+	r.outside("find.example.com")
 	r.withClock("find.example.com")
 	for _, name := range []string{"web-1.example.com", "web-2.example.com", "db-1.example.com"} {
 		r.agent(name)

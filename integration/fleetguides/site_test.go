@@ -55,23 +55,27 @@ func (r *reader) sh(h *host.Test, script string) string {
 	return got.Stdout
 }
 
-// cdn is Teleport's, where a host finds it. It is a machine of its own that is never booted.
-func (r *reader) cdn(forHost string) {
+// outside is what a host finds outside: Teleport's CDN, and a chat that takes each post. It is a machine of its own that
+// is never booted.
+func (r *reader) outside(forHost string) {
 	r.t.Helper()
 	authority, err := parts.NewAuthority()
 	check(r.t, err)
-	config, err := authority.Config([]string{"cdn.teleport.dev"})
+	config, err := authority.Config([]string{"cdn.teleport.dev", "hooks.example.com"})
 	check(r.t, err)
 	machine := host.MadeForTest(r.t, host.Options{Plain: true})
 	check(r.t, r.network.Join(r.t.Context(), machine.Host, "192.0.2.200/24"))
 	listener, err := machine.Listen("tcp", "192.0.2.200:443")
 	check(r.t, err)
-	srv := &http.Server{Handler: http.FileServer(http.Dir(releases(r.t)))}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServer(http.Dir(releases(r.t))))
+	mux.HandleFunc("POST /services/", func(http.ResponseWriter, *http.Request) {})
+	srv := &http.Server{Handler: mux}
 	go srv.Serve(tls.NewListener(listener, config))
 	r.t.Cleanup(func() { srv.Close() })
 
 	h := r.hosts[forHost]
-	h.Write("/etc/hosts", h.Read("/etc/hosts")+"192.0.2.200 cdn.teleport.dev\n")
+	h.Write("/etc/hosts", h.Read("/etc/hosts")+"192.0.2.200 cdn.teleport.dev hooks.example.com\n")
 	h.Write("/usr/local/share/ca-certificates/cdn.crt", string(authority.PEM()))
 	h.Must("update-ca-certificates")
 }
