@@ -271,6 +271,7 @@ func TestANewServerWaitsForTwoPolls(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 11}"))
 	w.write(scheduled)
+	w.reporting(newClock(), w.store).token("used") // a store that nobody has used has no hosts to wait for
 	r := w.reporting(newClock(), w.store)
 	r.joined(r.token("all"), "dev", 0)
 	r.tick()
