@@ -3,15 +3,14 @@ package transaction
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/integration/sample"
 )
 
 // cut kills the updater at a call, the nth of its name, before it or after it.
@@ -199,13 +198,8 @@ func shareOfRun(t *testing.T) int {
 	if os.Getenv("FAULTS") == "all" {
 		return -1
 	}
-	share := rand.IntN(shares)
-	if given := os.Getenv("FAULTS_SEED"); given != "" {
-		seed, err := strconv.ParseUint(given, 10, 64)
-		must(t, err)
-		share = int(seed % shares)
-	}
-	t.Logf("share %d of %d; again: FAULTS_SEED=%d; all: FAULTS=all", share, shares, share)
+	share := int(sample.Seed() % shares)
+	t.Logf("share %d of %d; another: FAULTS_SEED=%d; all: FAULTS=all", share, shares, share+1)
 	return share
 }
 

@@ -2,7 +2,6 @@ package acts
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"strings"
@@ -23,7 +22,7 @@ type Sweep struct {
 	all  []combination
 	// some is how many combinations each run of the tests has.
 	some int
-	// varies: another part of them each run, by FAULTS_SEED.
+	// varies: FAULTS_SEED chooses the part.
 	varies bool
 	// original: the hosts had an agent before the first enable.
 	original bool
@@ -126,19 +125,10 @@ func (s Sweep) share(t *testing.T) (first, stride int) {
 	if !s.varies {
 		return 0, stride
 	}
-	seed := seedOfRun
-	if given := os.Getenv("FAULTS_SEED"); given != "" {
-		if _, err := fmt.Sscan(given, &seed); err != nil {
-			t.Fatalf("FAULTS_SEED=%s: %v", given, err)
-		}
-	}
-	first = int(seed % uint64(stride))
-	t.Logf("part %d of %d; again: FAULTS_SEED=%d; all: FAULTS=all", first, stride, first)
+	first = int(sample.Seed() % uint64(stride))
+	t.Logf("part %d of %d; another: FAULTS_SEED=%d; all: FAULTS=all", first, stride, first+1)
 	return first, stride
 }
-
-// seedOfRun is one for both kinds of hosts.
-var seedOfRun = rand.Uint64()
 
 // meets puts the host back, has one combination happen to it, and counts what came of
 // that.

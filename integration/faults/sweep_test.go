@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"runtime"
@@ -113,7 +112,7 @@ func (s *sweep) report(what string) {
 	}
 	fmt.Printf("%s: %d, violations: %d%s\n", what, s.points.Load(), s.violations.Load(), cut)
 	if !whole {
-		s.t.Logf("a part of them; again: FAULTS_SEED=%d; all: FAULTS=all", seedOfRun())
+		s.t.Logf("a part of them; another: FAULTS_SEED=%d; all: FAULTS=all", sample.Seed()+1)
 	}
 }
 
@@ -137,7 +136,7 @@ func (s *sweep) violated(scene Scene, fault string, problems []string, again ...
 func (s *sweep) scenes() []Scene {
 	var list []Scene
 	for i, scene := range Scenes() {
-		turn := whole || *denseFlag || scene.Name == "update" || (uint64(i)+seedOfRun())%2 == 0
+		turn := whole || *denseFlag || scene.Name == "update" || (uint64(i)+sample.Seed())%2 == 0
 		if *sceneFlag == scene.Name || *sceneFlag == "" && turn {
 			list = append(list, scene)
 		}
@@ -149,7 +148,7 @@ func (s *sweep) scenes() []Scene {
 		return list
 	}
 	// What a slow machine leaves out are not always the same ones.
-	first := int(seedOfRun() / 2 % uint64(len(list)))
+	first := int(sample.Seed() / 2 % uint64(len(list)))
 	return slices.Concat(list[first:], list[:first])
 }
 
@@ -231,25 +230,13 @@ func some[T any](list []T, n int) []T {
 	if whole || len(list) <= n {
 		return list
 	}
-	first := int(seedOfRun() % uint64(len(list)))
+	first := int(sample.Seed() % uint64(len(list)))
 	var few []T
 	for i := range n {
 		few = append(few, list[(first+i*len(list)/n)%len(list)])
 	}
 	return few
 }
-
-// seedOfRun is what the parts of a run are chosen by. FAULTS_SEED repeats them.
-var seedOfRun = sync.OnceValue(func() uint64 {
-	seed := rand.Uint64()
-	if given := os.Getenv("FAULTS_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			panic("FAULTS_SEED is no number: " + given)
-		}
-	}
-	return seed
-})
 
 // thin leaves about n of a list, evenly.
 func thin[T any](list []T, n int) []T {

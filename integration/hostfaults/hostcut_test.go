@@ -5,7 +5,6 @@ package hostfaults
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/integration/sample"
 )
 
 // The power of whole hosts is cut in the middle of updates, downgrades and
@@ -28,7 +28,7 @@ func TestPowerCutsOfWholeHosts(t *testing.T) {
 	if everything {
 		hosts, each = 4, 27
 	}
-	seed := faultsSeed(t)
+	seed := sample.Seed()
 	begun := time.Now()
 	t.Run("on", func(t *testing.T) {
 		for n := range hosts {
@@ -46,19 +46,6 @@ func TestPowerCutsOfWholeHosts(t *testing.T) {
 		}
 	})
 	t.Logf("whole-host cuts: %d, violations: %d, in %v", cuts.Load(), violations.Load(), time.Since(begun).Round(time.Second))
-}
-
-// faultsSeed is what chance goes by; a run is repeated with its seed.
-func faultsSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if given := os.Getenv("FAULTS_SEED"); given != "" {
-		if _, err := fmt.Sscan(given, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("FAULTS_SEED=%d", seed)
-	return seed
 }
 
 // cutHost is a host with a disk of its own that goes on from one cut to the next.

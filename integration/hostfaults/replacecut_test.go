@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"teleport-update/integration/host"
+	"teleport-update/integration/sample"
 	"teleport-update/versions"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestPowerCutsOfReplacements(t *testing.T) {
 	t.Parallel()
 	var cuts, violations atomic.Int64
-	seed := faultsSeed(t)
+	seed := sample.Seed()
 	origins, hosts, each := []*origin{&teleportsUpdater, &teleportUpgrade}, 2, 25
 	if !everything {
 		origins, hosts, each = origins[seed%2:][:1], 1, 3

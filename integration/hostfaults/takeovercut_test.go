@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"teleport-update/integration/host"
+	"teleport-update/integration/sample"
 	"teleport-update/integration/scenes"
 	"teleport-update/ospackage"
 	"teleport-update/versions"
@@ -26,7 +27,7 @@ func TestPowerCutsOfTakeOvers(t *testing.T) {
 	if everything {
 		hosts, each = 4, 15
 	}
-	seed := faultsSeed(t)
+	seed := sample.Seed()
 	c := takeOver("", ospackage.Deb)
 	c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
 	begun := time.Now()
