@@ -177,7 +177,7 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 		if err := CheckRun(SystemdRun); err != nil {
 			return err
 		}
-		if err := u.held.canStartOn(ctx, true); err != nil {
+		if err := u.held.canStartBefore(ctx); err != nil {
 			return fmt.Errorf("the version before would not start: %w", err)
 		}
 	}

@@ -80,6 +80,23 @@ func versionTried(p *Preflight, ctx context.Context) error {
 	return err
 }
 
+// tryBefore tries the version before by its unit, once more: a user, a folder or a file that its start needs may have gone since the
+// preflight.
+func (t *transaction) tryBefore(ctx context.Context) error {
+	if t.j.From == nil || !t.j.Unit.Regular {
+		return nil
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := t.m.Host.AgentUnit().ServiceWith(t.j.Unit)
+	if err != nil {
+		return err
+	}
+	return try(ctx, t.m, t.agent, sight.Unit, s, filepath.Join(t.j.From.ProgramsDir(), "bin", host.AgentName))
+}
+
 // startsWithoutPackages tries the agent's next start once the packages that brought it are gone: their removal may have taken a file
 // away that the agent needs, and the process that runs has it open.
 func (t *transaction) startsWithoutPackages(ctx context.Context) error {

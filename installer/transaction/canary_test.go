@@ -49,17 +49,18 @@ func TestACanaryThatFailsKeepsAChangeFromBeginning(t *testing.T) {
 	}
 }
 
-// The unit of the version to come is tried with the drop-ins that are there, and the unit that is there with the version that runs.
+// The unit of the version to come is tried with the drop-ins that are there, and the unit that is there with the version that runs:
+// before the change, and the next start once the version has proven itself.
 func TestACanaryHasTheUnitOfItsVersion(t *testing.T) {
 	m := upgrade(t, twoHolds)
 	dropIn := filepath.Join(m.Host.Paths.UnitDir, m.Host.Paths.AgentUnit()+".d", "50-x.conf")
 	must(t, os.MkdirAll(filepath.Dir(dropIn), 0o755))
 	must(t, os.WriteFile(dropIn, []byte("[Service]\nNice=3\n"), 0o644))
 	must(t, m.do(Update))
-	if len(m.tried) != 2 {
+	if len(m.tried) != 3 {
 		t.Fatalf("tried %q", m.tried)
 	}
-	for n, program := range []string{m.Host.Paths.LinkDir + "/teleport", "/1.1.0/bin/teleport"} {
+	for n, program := range []string{m.Host.Paths.LinkDir + "/teleport", "/1.1.0/bin/teleport", m.Host.Paths.LinkDir + "/teleport"} {
 		if !strings.Contains(m.tried[n], program+`" version`) || !strings.Contains(m.tried[n], "Nice=3\n") {
 			t.Errorf("canary %d is:\n%s", n, m.tried[n])
 		}

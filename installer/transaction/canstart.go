@@ -17,9 +17,30 @@ import (
 
 // canStart returns why an agent that is stopped now would not come back, or would come back on
 // another database than its own.
-func (t *transaction) canStart(ctx context.Context) error { return t.canStartOn(ctx, false) }
+func (t *transaction) canStart(ctx context.Context) error {
+	if err := t.canStartOn(ctx, false); err != nil {
+		return err
+	}
+	sight, err := t.agent.Look(ctx)
+	if err == nil && sight.Running() {
+		_, err = tryAgent(ctx, t.m, t.agent, sight)
+	}
+	return err
+}
 
-// canStartOn is canStart; if restores is set, the database need not be there.
+// canStartBefore returns why the version before would not come back. A trial that cannot be made refuses nothing: an undoing
+// needs nothing new.
+func (t *transaction) canStartBefore(ctx context.Context) error {
+	if err := t.canStartOn(ctx, true); err != nil {
+		return err
+	}
+	if err := t.tryBefore(ctx); failure.Is[*failure.RefusedError](err) {
+		return err
+	}
+	return nil
+}
+
+// canStartOn is canStart without a trial; if restores is set, the database need not be there.
 func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	sight, err := t.agent.Look(ctx)
 	if err != nil {

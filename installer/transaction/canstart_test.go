@@ -14,7 +14,10 @@ import (
 
 // breakConfig makes teleport.yaml one with which no agent starts.
 func (m *model) breakConfig()  { writeFile(m.t, m.Host.Paths.AgentConfig, "teleport: [") }
-func (m *model) repairConfig() { must(m.t, os.Remove(m.Host.Paths.AgentConfig)) }
+func (m *model) repairConfig() { must(m.t, os.RemoveAll(m.Host.Paths.AgentConfig)) }
+
+// removeUser keeps each start from ending well, as systemd says of a user that is not there.
+func (m *model) removeUser() { m.refusesTry = "[Service]" }
 
 // An agent that would not start again is not stopped for the version before: it serves on,
 // and that is said, until what is in the way is gone.
@@ -57,30 +60,39 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByAnUndoing(t *testing.T) {
 // Nor is the process of before, which serves on, stopped for a database that the new version changed: a host without an
 // agent is worse than one on a database of another schema. The undoing goes on once the agent would start again.
 func TestAnOldProcessThatWouldNotStartAgainServesOn(t *testing.T) {
-	m := upgrade(t, two(dies))
-	before, tried := m.main, false
-	m.before = func(call string) error {
-		if tried && call == "look" { // once the new version has changed the database
-			m.breakConfig()
+	for _, tc := range []struct {
+		breaks func(*model)
+		says   string
+	}{
+		{(*model).breakConfig, "would not start: read the agent's configuration"},
+		{(*model).removeUser, "would not start: systemd tried"},
+	} {
+		m := upgrade(t, two(dies))
+		before, tried := m.main, false
+		m.before = func(call string) error {
+			if tried && call == "look" { // once the new version has changed the database
+				tc.breaks(m)
+			}
+			tried = tried || call == "prove"
+			return nil
 		}
-		tried = tried || call == "prove"
-		return nil
-	}
-	err := m.do(Update)
-	m.before = nil
-	for range 3 {
-		m.needsPerson(err, "would not start: read the agent's configuration")
-		if m.main != before {
-			t.Fatalf("the agent was stopped; calls %q", m.calls)
+		err := m.do(Update)
+		m.before = nil
+		for range 3 {
+			m.needsPerson(err, tc.says)
+			if m.main != before {
+				t.Fatalf("the agent was stopped; calls %q", m.calls)
+			}
+			err, _ = m.tick()
 		}
-		err, _ = m.tick()
+		m.dropHooks()
+		m.repairConfig()
+		m.refusesTry = ""
+		if err, _ := m.tick(); err != nil {
+			t.Error(err)
+		}
+		m.endsOn("1.0.0")
 	}
-	m.dropHooks()
-	m.repairConfig()
-	if err, _ := m.tick(); err != nil {
-		t.Error(err)
-	}
-	m.endsOn("1.0.0")
 }
 
 // Nor is one stopped on the way to a new version: for a restart, or for a downgrade. That
@@ -92,20 +104,23 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByATransaction(t *testing.T) {
 		model   func(t *testing.T) *model
 		kind    Kind
 		restart bool
-		call    string // before which the configuration breaks
+		call    string // before which it happens
 		nth     int
+		breaks  func(*model)
 		says    string
 	}{
-		"before the journal":   {forward, Update, false, "look", 1, "the agent's database"},
-		"before the restart":   {forward, Update, true, "prove", 1, "is not restarted"},
-		"before the downgrade": {back, Downgrade, false, "look", 3, "was undone: read the agent's configuration"},
+		"before the journal":      {forward, Update, false, "look", 1, (*model).breakConfig, "the agent's database"},
+		"before the restart":      {forward, Update, true, "prove", 1, (*model).breakConfig, "is not restarted"},
+		"before the downgrade":    {back, Downgrade, false, "look", 3, (*model).breakConfig, "was undone: read the agent's configuration"},
+		"its user goes meanwhile": {forward, Update, true, "prove", 1, (*model).removeUser, "status 217, USER"},
+		"its user went":           {back, Downgrade, false, "look", 3, (*model).removeUser, "status 217, USER"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := tc.model(t)
 			before, n := m.main.pid, 0
 			m.at(tc.call, func() error {
 				if n++; n == tc.nth {
-					m.breakConfig()
+					tc.breaks(m)
 				}
 				return nil
 			})
@@ -126,6 +141,7 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByATransaction(t *testing.T) {
 			}
 			m.dropHooks()
 			m.repairConfig()
+			m.refusesTry = ""
 			m.endsOn(m.from.Version)
 		})
 	}

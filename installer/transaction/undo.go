@@ -162,7 +162,7 @@ type foundConfig interface {
 type databaseBack interface {
 	withBackup(do func(dir string) error) error
 	waitUnused(ctx context.Context, patience time.Duration) error
-	canStartOn(ctx context.Context, restores bool) error
+	canStartBefore(ctx context.Context) error
 	dropReserve(ctx context.Context) error
 }
 
