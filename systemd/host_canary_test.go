@@ -3,6 +3,7 @@
 package systemd_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,15 +174,47 @@ func TestHostCanaryShowsWhatKeepsAServiceFromStarting(t *testing.T) {
 	}
 }
 
-// A trial whose process was ended leaves files, which the next trial removes.
+// A trial whose process was ended leaves a unit that failed, which the next trial removes. The unit of a process that is there stays.
 func TestHostCanaryRemovesWhatAnEndedTrialLeft(t *testing.T) {
 	conn := canaried(t)
-	write(t, "/run/systemd/system/tu-canary-old.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n")
-	shell(t, "mkdir /run/systemd/system/tu-canary-old.service.d; mkfifo /run/systemd/system/tu-canary-old.service.d/output; systemctl start tu-canary-old; "+
-		"touch -d '1 hour ago' /run/systemd/system/tu-canary-old.service*")
+	ended := exec.Command("/bin/true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	left, theirs := fmt.Sprintf("tu-canary-%d-abc.service", ended.Process.Pid), "tu-canary-1-abc.service"
+	for _, name := range []string{left, theirs} {
+		write(t, "/run/systemd/system/"+name, "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/false\n")
+		shell(t, "mkdir /run/systemd/system/"+name+".d; mkfifo /run/systemd/system/"+name+".d/output; ! systemctl start "+name)
+	}
 	before := stateOf(t)
 	if !try(t, conn).Well() {
 		t.Error("the canary failed")
 	}
+	if failed := shell(t, "systemctl --failed --plain --no-legend 'tu-canary-*' | cut -d' ' -f1"); failed != theirs {
+		t.Errorf("failed units are %q, want %q", failed, theirs)
+	}
+	shell(t, "systemctl reset-failed "+theirs+"; rm -r /run/systemd/system/"+theirs+"*")
 	nothingLeft(t, "an ended trial", before)
+}
+
+// A job of another unit that keeps systemd from a trial says nothing about the service.
+func TestHostCanaryIsNoVerdictIfOtherJobsAreInItsWay(t *testing.T) {
+	conn := canaried(t)
+	write(t, "/etc/systemd/system/holds.service", "[Service]\nExecStart=/bin/sleep infinity\nExecStop=/bin/sleep infinity\nSlice=held.slice\nTimeoutStopSec=60\n")
+	write(t, dropIn, "[Service]\nSlice=held.slice\n")
+	shell(t, "systemctl start holds && systemctl stop --no-block --job-mode=replace-irreversibly held.slice")
+	defer shell(t, "systemctl kill -s KILL holds; systemctl stop held.slice; rm /etc/systemd/system/holds.service "+dropIn+"; systemctl daemon-reload")
+	before := stateOf(t)
+	s := canary.Service{Name: service}
+	var err error
+	if s.Unit, s.After, err = systemd.FilesOf(service, systemd.UnitPath()); err != nil {
+		t.Fatal(err)
+	}
+	tried, err := conn.Try(t.Context(), func(output string) []byte {
+		return canary.Unit(s, canary.Trial{Program: program, Output: output})
+	})
+	if err == nil || !strings.Contains(err.Error(), "destructive") {
+		t.Errorf("it ends with %v; tried: %s", err, tried.Why())
+	}
+	nothingLeft(t, "a trial beside other jobs", before)
 }

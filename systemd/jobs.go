@@ -179,6 +179,15 @@ func IsDenied(err error) bool {
 var deniedErrors = []string{"org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.AuthFailed",
 	"org.freedesktop.DBus.Error.InteractiveAuthorizationRequired"}
 
+// isAboutOthers reports whether systemd refused a job because of the jobs that it has already. That says nothing about the unit.
+func isAboutOthers(err error) bool {
+	e, ok := errors.AsType[dbus.Error](err)
+	return ok && slices.Contains(otherJobs, e.Name)
+}
+
+var otherJobs = []string{"org.freedesktop.systemd1.TransactionIsDestructive", "org.freedesktop.systemd1.TransactionJobsConflicting",
+	"org.freedesktop.systemd1.ShuttingDown"}
+
 func (c *Conn) runJob(ctx context.Context, verb Verb, unit string) error {
 	u, err := c.Unit(ctx, unit)
 	if err != nil {

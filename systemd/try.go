@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,15 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canaryPrefix begins the names of units that exist for one trial. A name that begins with "teleport-" would have the drop-ins of
-// teleport-.service.d.
+// canaryPrefix begins the names of units that exist for one trial. The id of the process that tries comes next. A name that begins with
+// "teleport-" would have the drop-ins of teleport-.service.d.
 const canaryPrefix = "tu-canary-"
 
 const (
 	// canaryDir is empty after each boot. A trial makes one file and one folder in it.
 	canaryDir = "/run/systemd/system"
-	// canaryKept is how long the files of a trial are another process's, which may be at work.
-	canaryKept = 10 * time.Minute
 	// canaryLimit bounds a trial: the unit's own limits for a start and a stop are shorter.
 	canaryLimit = 2 * time.Minute
 	// wordsLimit bounds the wait for the journal.
@@ -46,7 +45,7 @@ func (t Tried) Well() bool {
 	return t.Unit.ActiveState == "active" && t.Unit.Result == "success" && t.Unit.Exit == ExitStatus{Code: Exited}
 }
 
-// Why says what a trial that did not end well shows. It completes the sentence "systemd would not start the agent, for its program …".
+// Why says what a trial that did not end well shows. It completes the sentence "systemd tried the program, and it …".
 func (t Tried) Why() string {
 	why := "was not begun"
 	switch {
@@ -77,7 +76,7 @@ func (c *Conn) Try(ctx context.Context, text func(output string) []byte) (t Trie
 	c.removeCanaries(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, canaryLimit, errors.New("systemd did not end the trial of a unit in time"))
 	defer cancel()
-	name := canaryPrefix + strings.ToLower(rand.Text()[:10]) + ".service"
+	name := fmt.Sprintf("%s%d-%s.service", canaryPrefix, os.Getpid(), strings.ToLower(rand.Text()[:10]))
 	defer c.removeCanary(context.WithoutCancel(ctx), name)
 	pipe, err := writeCanary(name, text)
 	if err != nil {
@@ -92,7 +91,7 @@ func (c *Conn) Try(ctx context.Context, text func(output string) []byte) (t Trie
 	job, ended := errors.AsType[*JobError](started)
 	switch {
 	case started == nil, ended && job.Result == "failed":
-	case IsDenied(started):
+	case IsDenied(started), isAboutOthers(started):
 		return t, fmt.Errorf("try a unit: %w", started)
 	case ended && job.Result == "" && ctx.Err() == nil && !errors.Is(started, ErrBroken): // it did not even load the unit
 		t.Words = []string{job.Err.Error()}
@@ -151,16 +150,22 @@ func printed(pipe *os.File) string {
 	return string(all)
 }
 
-// removeCanaries removes what trials left whose process was ended.
+// removeCanaries removes the units and files of trials whose process was ended. A failed unit would show as a fault of the host.
 func (c *Conn) removeCanaries(ctx context.Context) {
 	left, _ := filepath.Glob(filepath.Join(canaryDir, canaryPrefix+"*"))
 	for _, path := range left {
-		info, err := os.Lstat(path)
-		if err != nil || time.Since(info.ModTime()).Abs() < canaryKept {
-			continue
+		name := strings.TrimSuffix(filepath.Base(path), ".d")
+		if !isBeingTried(name) {
+			c.removeCanary(ctx, name)
 		}
-		c.removeCanary(ctx, strings.TrimSuffix(filepath.Base(path), ".d"))
 	}
+}
+
+// isBeingTried reports whether the process in the name of a canary is there.
+func isBeingTried(name string) bool {
+	id, _, _ := strings.Cut(strings.TrimPrefix(name, canaryPrefix), "-")
+	pid, err := strconv.Atoi(id)
+	return err == nil && pid > 0 && unix.Kill(pid, 0) == nil
 }
 
 // removeCanary removes a unit and its files. systemd forgets the unit once it is down.

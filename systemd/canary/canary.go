@@ -46,7 +46,7 @@ func Unit(s Service, t Trial) []byte {
 	set("Conflicts", "shutdown.target")
 	set("Before", "shutdown.target")
 	b.WriteString("\n[Service]\n")
-	prefix := ""
+	prefix, input := "", ""
 	streams := map[string]string{}
 	for _, a := range settings {
 		switch {
@@ -54,11 +54,14 @@ func Unit(s Service, t Trial) []byte {
 			prefix = prefixOf(a.value, prefix)
 		case a.name == "StandardOutput", a.name == "StandardError":
 			streams[a.name] = streamOf(a.value)
-		case a.name == "StandardInput" && !strings.HasPrefix(a.value, "file:"):
-			// A terminal is the service's alone.
+		case a.name == "StandardInput":
+			input = a.value // the last one counts
 		case kept[a.name]:
 			set(a.name, own.optional(a.name, a.value))
 		}
+	}
+	if strings.HasPrefix(input, "file:") { // a terminal is the service's alone
+		set("StandardInput", input)
 	}
 	set("Type", "oneshot")
 	set("RemainAfterExit", "yes")

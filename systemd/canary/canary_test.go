@@ -84,6 +84,7 @@ func TestWhatACanaryHas(t *testing.T) {
 		"of two files, the one for errors":          {in: []string{"StandardOutput=append:/a\nStandardError=truncate:/b\n"}, tail: "StandardError=append:/b\n" + start + command},
 		"a file that was taken back":                {in: []string{"StandardOutput=file:/a\n", "[Service]\nStandardOutput=journal\n"}},
 		"a file for input":                          {in: []string{"StandardInput=file:/a\n"}, want: "StandardInput=file:/a\n"},
+		"a file for input that was taken back":      {in: []string{"StandardInput=file:/a\n", "[Service]\nStandardInput=null\n"}},
 		"folders that systemd makes may be missing": {in: []string{"RuntimeDirectory=tele/x port\nStateDirectory=s:link\nWorkingDirectory=/var/run/tele/x\nEnvironmentFile=/run/port/env\n" +
 			"ReadWritePaths=/run/port +/var/lib/s/sub /srv /var/lib/stele\nBindPaths=/run/port:/mnt\n"},
 			want: "WorkingDirectory=-/var/run/tele/x\nEnvironmentFile=-/run/port/env\nReadWritePaths=-/run/port -+/var/lib/s/sub /srv /var/lib/stele\nBindPaths=-/run/port:/mnt\n"},
