@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +88,7 @@ func (t place) overwrite(copied string) (committed bool, err error) {
 	c, err := t.open()
 	if err == nil {
 		committed, err = t.overwriteOn(c, copied)
-		err = cmp.Or(err, c.Close())
+		err = errors.Join(err, c.Close())
 	}
 	switch {
 	case committed && err == nil:
@@ -234,7 +233,7 @@ func (t place) verify(ctx context.Context, want schema) error {
 // cleanTemp removes copies that an interrupted restore left.
 func (t place) cleanTemp() error {
 	names, err := t.temporary(func(name string) bool { return durable.IsTemp(name) && !durable.IsSpare(name) })
-	return cmp.Or(err, removeAll(names))
+	return errors.Join(err, removeAll(names))
 }
 
 // inUse names the processes that have the database open, after a lock has shown that there is one.
