@@ -8,6 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ownFolders maps settings to the parents of the folders that systemd makes for the unit and gives to its user.
+var ownFolders = map[string]string{"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache",
+	"LogsDirectory": "/var/log"}
+
+// FolderParent returns the parent of the folders that systemd makes for a unit with a setting. It is empty for other settings.
+func FolderParent(setting string) string {
+	if setting == "ConfigurationDirectory" { // root's
+		return "/etc"
+	}
+	return ownFolders[setting]
+}
+
 // ownFolder is a folder that systemd makes for the unit.
 type ownFolder struct {
 	path, setting string

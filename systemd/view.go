@@ -72,10 +72,6 @@ var protections = []struct {
 	{"ProtectHome", "read-only", Writing, homes},
 }
 
-// ownFolders maps settings to the parents of the folders that systemd makes for the unit.
-var ownFolders = map[string]string{"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache",
-	"LogsDirectory": "/var/log"}
-
 func parseView(p properties) View {
 	v := View{Root: rootOf(p)}
 	v.addProtections(p)

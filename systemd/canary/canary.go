@@ -138,16 +138,10 @@ func quoted(program, prefix string) string {
 // own, and a path in one of them may be missing.
 type folders []string
 
-// parents are the folders in which the folders of these settings are.
-var parents = map[string]string{
-	"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache", "LogsDirectory": "/var/log",
-	"ConfigurationDirectory": "/etc",
-}
-
 func ownFolders(all []setting) (own folders) {
 	for _, a := range all {
-		parent, is := parents[a.name]
-		if !is {
+		parent := systemd.FolderParent(a.name)
+		if parent == "" {
 			continue
 		}
 		for _, word := range strings.Fields(a.value) { // a value that was taken back does no harm: its path may be missing, too
