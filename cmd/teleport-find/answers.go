@@ -93,8 +93,9 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 	var engine *driver.Engine
 	fleet := inventory.StartFleet(inventory.FleetOptions{
 		Store: resources, Clock: now, Elapsed: elapsed, Jitter: base.Jitter, Named: stored.Named, Log: log,
-		Skew:     func() time.Duration { return engine.Skew() },
-		Progress: m.Reports().Beat,
+		Overrides: func() rollout.Overrides { return stored.Resources().Overrides },
+		Skew:      func() time.Duration { return engine.Skew() },
+		Progress:  m.Reports().Beat,
 	})
 	a := &source{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources,

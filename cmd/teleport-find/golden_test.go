@@ -56,7 +56,7 @@ func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 	}
 	for _, name := range []string{"set-version", "mode enabled", "mode suspended", "mode disabled", "apply", "edit",
 		"rollout start", "rollout done", "rollout back", "rollout retry", "rollout reset",
-		"token add", "token revoke", "token revoke-host", "notify remove", "restore"} {
+		"token add", "token revoke", "token revoke-host", "notify remove", "restore", "hosts"} {
 		kinds[name] = []string{format, try, reason}
 	}
 	help := func(command string) string {

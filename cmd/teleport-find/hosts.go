@@ -22,7 +22,8 @@ func hostsCommand() *cli.Command {
 		Name:  "hosts",
 		Usage: "list the hosts that report, or explain the answer that one gets",
 		UsageText: "teleport-find hosts [--group NAME] [--state STATE] [--version V] [-o table|json|yaml] [--admin-socket PATH]\n" +
-			"teleport-find hosts ID|HOSTNAME [--as-if] [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
+			"teleport-find hosts ID|HOSTNAME [--as-if] [--group NAME] [-o table|json|yaml] [--admin-socket PATH]\n" +
+			"teleport-find hosts ID|HOSTNAME update [--to start|VERSION]|hold|release [--until TIME] [--reason TEXT] [--dry-run]",
 		Description: `Hosts are listed by their own reports. The version that counts for a state is the target of the rollout or, in a group that
 was rolled back, the one that it goes back to. The state of a host is the first of these that holds: revoked; cloned (several
 hosts report with its secret); absent (no report for 25 minutes); on_target (it runs the version); failed (the version has
@@ -31,8 +32,11 @@ update, and has not begun); waiting (it has not said that it was told to update 
 
 With an ID or a hostname, it explains the answer that this host gets. ID is what is in the host's
 /var/lib/teleport/host_uuid: a UUID, or ACCOUNT-INSTANCE on EC2. If several hosts have reported the hostname, all are listed. What the
-host has reported says which group it is in. Of a host that has not joined nothing is known; with --as-if, the command says
-what a host of that ID would be told, in the group of --group.`,
+host has reported says which group it is in. With update, hold or release, the next answer to the host says so, whatever its group: update
+to the version or to that of --to, stay as it is, or follow the group again. An update ends with the rollout, too.
+A host that is held is in no count. An update is refused for a host that does not report, or that its owner pinned or disabled, and
+while updates are not enabled. Of a host that has not joined nothing is known;
+with --as-if, the command says what a host of that ID would be told, in the group of --group.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "group", Usage: "only those of the group `NAME`; with an ID, the group that the host asks for"},
@@ -41,6 +45,10 @@ what a host of that ID would be told, in the group of --group.`,
 			&cli.IntFlag{Name: "limit", Value: 1000, Usage: "at most `N` hosts"},
 			&cli.BoolFlag{Name: "as-if", Usage: "with an ID, say what a host would be told that has not joined"},
 			&cli.StringFlag{Name: "update-id", Usage: "with an ID, the `ID` that the host's agent has made for its updater"},
+			&cli.StringFlag{Name: "to", Usage: "with update, `start|VERSION`: where the host goes, also back"},
+			&cli.StringFlag{Name: "until", Usage: "with update or hold, the end: a `TIME` as 2026-01-31T15:04:05Z, or a duration from now"},
+			&cli.StringFlag{Name: "reason", Usage: "`TEXT` that the history keeps"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would change, and change nothing"},
 			outputFlag("table"), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
@@ -48,8 +56,10 @@ what a host of that ID would be told, in the group of --group.`,
 			switch {
 			case err != nil:
 				return err
-			case len(words) > 1:
-				return usageErrorf("hosts takes the UUID or the hostname of one host, got %q", words)
+			case len(words) > 2:
+				return usageErrorf("hosts takes the UUID or the hostname of one host, and an order to it, got %q", words)
+			case len(words) == 2:
+				return orderHost(c, words[0], words[1])
 			case len(words) == 1:
 				return explainHost(c, words[0])
 			}
@@ -153,6 +163,8 @@ func remark(h adminapi.Host) string {
 	switch {
 	case h.State == adminapi.HostFailed && h.Failed != nil:
 		return firstLine(h.Failed.Error)
+	case h.Order != "":
+		return h.Order
 	case h.Omitted != "":
 		return "not counted: " + h.Omitted
 	case h.Unhealthy:

@@ -212,7 +212,7 @@ func TestExitCodes(t *testing.T) {
 		{"rollout back --admin-socket DIR/none.sock", "", 1, "no find server listens on"},
 		{"plan -f DIR/none.yaml", "", 1, "no such file"},
 		{"hosts --limit 0", "", 2, "--limit 0 is not a number above 0"},
-		{"hosts a b", "", 2, "the UUID or the hostname of one host"},
+		{"hosts a b", "", 2, "an order to a host is update, hold or release"},
 		{"mode", "", 2, "mode needs a word: teleport-find mode enabled|suspended|disabled"},
 		{"rollout begin", "", 2, "there is no command \"rollout begin\": teleport-find rollout start|done|back|retry|reset"},
 		{"stauts", "", 2, "there is no command \"stauts\"; did you mean \"status\"?"},

@@ -84,7 +84,8 @@ func newStation(t *testing.T, groups map[string]int) *station {
 		Store: kept, Base: find.Answer{Version: "15.1.1", Edition: releases.OSS, AutoUpdate: true}, Clock: s.clock, Log: log,
 	})
 	check(err)
-	s.fleet, err = inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: kept, Clock: s.clock, Log: log})
+	s.fleet, err = inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: kept, Clock: s.clock, Log: log,
+		Overrides: func() rollout.Overrides { return s.stored.Resources().Overrides }})
 	check(err)
 	s.engine = driver.NewEngine(driver.Options{Store: kept, Clock: s.clock, Plans: s.stored.Plans(), Inventory: s.fleet, Answers: s.stored, Log: log})
 	channels, err := channels.NewChannels(channels.ChannelsOptions{Groups: s.stored, Clock: s.clock, Log: log})

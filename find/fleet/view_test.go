@@ -75,7 +75,11 @@ func TestHostsAreCountedTogetherAsOneByOne(t *testing.T) {
 			}
 			ro.Status.Groups = append(ro.Status.Groups, g)
 		}
-		opts := rollout.CountOptions{Complete: !seldom(), Now: now}
+		opts := rollout.CountOptions{Complete: !seldom(), Now: now, Overrides: make(rollout.Overrides)}
+		for range r.IntN(3) {
+			held := id(r.IntN(hosts + 1))
+			opts.Overrides[held.String()] = rollout.Override{Action: rollout.HoldHost}
+		}
 		got := rollout.Count(ro, table.View(), plans, opts)
 		want := rollout.Count(ro, struct{ rollout.Fleet }{table.View()}, plans, opts)
 		for i := range want.Groups {

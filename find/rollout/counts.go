@@ -97,6 +97,7 @@ const (
 	omitPinned    = "pinned to a version"
 	omitDisabled  = "updates are disabled on the host"
 	omitCloned    = "several hosts report with one secret"
+	omitHeld      = "held by an order"
 	omitUnmatched = "its group is in no schedule (unmatched: hold)"
 )
 
@@ -115,6 +116,8 @@ type CountOptions struct {
 	Complete bool          // as in Counts
 	Jitter   time.Duration // for hosts whose group sets none
 	Now      time.Time
+	// Overrides are the orders to hosts. A host that is held is in no count, and waits in no plan.
+	Overrides Overrides
 }
 
 // Count counts the hosts of a fleet for a rollout. plans holds the readable plans of
@@ -129,9 +132,8 @@ func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) 
 		c.places[g.Name] = i
 		c.trials = append(c.trials, newTrial(r, g, opts))
 	}
-	for h, many := range c.fleet.Alike(opts.Now) {
-		c.host(h, many)
-	}
+	c.held = opts.Overrides.held(opts.Now)
+	c.all()
 	c.eligible = sync.OnceValue(c.findEligible)
 	for i := range r.Status.Groups {
 		c.group(i, plans[r.Status.Groups[i].Name])
@@ -147,6 +149,42 @@ type counter struct {
 	trials   []trial
 	counts   Counts
 	eligible func() [][]HostID
+	held     map[HostID]bool
+}
+
+// all counts every host. Of plain hosts that are counted together, those that are held are taken out.
+func (c *counter) all() {
+	type kind struct {
+		group   string
+		version Semver
+	}
+	apart := make(map[kind]int)
+	for id := range c.held {
+		if h := c.fleet.Host(id); h != nil && h.Plain(c.now) {
+			apart[kind{h.Group, h.Version}]++
+			c.host(h, 1)
+		}
+	}
+	for h, many := range c.fleet.Alike(c.now) {
+		if len(c.held) > 0 && h.Plain(c.now) {
+			one := *h
+			one.ID, h = HostID{}, &one // any of them
+			k := kind{h.Group, h.Version}
+			taken := min(apart[k], many)
+			apart[k], many = apart[k]-taken, many-taken
+		}
+		if many > 0 {
+			c.host(h, many)
+		}
+	}
+}
+
+// omitted returns why no count includes a host, or "".
+func (c *counter) omitted(h *Host) string {
+	if why := h.omitted(c.now); why != "" || !c.held[h.ID] {
+		return why
+	}
+	return omitHeld
 }
 
 // place returns the group of a host, or why it has none. A host whose group is not
@@ -159,7 +197,7 @@ func (c *counter) place(h *Host) (at int, known bool, omitted string) {
 		}
 		at = len(c.trials) - 1
 	}
-	return at, known, h.omitted(c.now)
+	return at, known, c.omitted(h)
 }
 
 // maxUnmatched bounds the names of groups that hosts can make up.
@@ -258,7 +296,7 @@ func (c *counter) canaryReport(h *Host, group int) CanaryReport {
 		return CanaryReport{Lost: true}
 	}
 	t := c.trials[group]
-	state, omitted := c.progressOf(h, group), h.omitted(c.now)
+	state, omitted := c.progressOf(h, group), c.omitted(h)
 	waits := state == silent || state == underway && !h.wasTold(t)
 	return CanaryReport{
 		OnTarget: state == updated, Failed: h.hasFailed(t) || state == gone, TimedOut: state == timedOut,

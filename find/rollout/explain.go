@@ -23,6 +23,9 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	say := func(format string, args ...any) { x.Reasons = append(x.Reasons, fmt.Sprintf(format, args...)) }
 	say("The rollout goes from %s to %s, by the schedule %s; updates are %s.", spec.StartVersion, spec.TargetVersion, spec.Schedule,
 		a.Row.Mode)
+	if order, has := s.override(q.Host, now); has {
+		say("The host is %s (hosts ID release ends that).", order.Words())
+	}
 	if a.Group < 0 {
 		if spec.Schedule != Immediate {
 			say("The schedule has no groups, so no host is told to update.")
@@ -57,7 +60,7 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	if !t.end.IsZero() && t.row.update != nobody && g.State == Active {
 		say("Hosts of the group are told to update before %s.", Clock(t.end))
 	}
-	if s.hold && !a.Matched {
+	if s.hold && !a.Matched && a.Row.update != ordered {
 		say("Hosts of no known group are told to stay as they are (unmatched: hold).")
 	}
 	return x

@@ -48,6 +48,7 @@ const (
 	pickedOnes   // canaries
 	beforeEnd    // all hosts until window_end, whether or not an engine closes the window
 	placeReached // the hosts of the plan up to last_active_host_index
+	ordered      // the host, by an order of its own
 )
 
 // FindRow is one row of the table of answers.
@@ -78,6 +79,11 @@ var FindTable = []FindRow{
 		Mode: "suspended", Group: "active, done; immediate schedule", Version: "target", Update: "false",
 		holds:   func(v *view) bool { return v.mode == Suspended },
 		version: target, update: nobody,
+	},
+	{
+		Mode: "enabled", Group: "any, the host has an order to update", Version: "target, or the version of the order", Update: "true",
+		holds:   func(v *view) bool { return v.ordered },
+		version: target, update: ordered,
 	},
 	{
 		Mode: "enabled", Group: "immediate schedule", Version: "target", Update: "true",
@@ -139,6 +145,7 @@ type view struct {
 	group    *GroupStatus // nil for none
 	// untilUpdated is the scope of that name.
 	untilUpdated bool
+	ordered      bool // the host has an order to update
 }
 
 func (v *view) in(states ...State) bool {
@@ -159,6 +166,9 @@ type Snapshot struct {
 	groups       map[string]int
 	groupAnswers []groupAnswer // of each group, and last the one of hosts without any
 	hold         bool
+	// overrides are the orders to single hosts, and ordered the answers to hosts that have one to update.
+	overrides Overrides
+	ordered   []groupAnswer
 }
 
 // groupAnswer is a row of the table, applied to a group.
@@ -172,6 +182,7 @@ type groupAnswer struct {
 	plan           *Index
 	last           int
 	group          int
+	seen           view
 }
 
 // NewSnapshot returns the snapshot of resources. All but the version may be nil. plans
@@ -205,7 +216,7 @@ func NewSnapshot(c *Config, v *Version, r *Rollout, plans map[string]*Index) *Sn
 
 func (s *Snapshot) answerOf(seen view, group int, plan *Index) groupAnswer {
 	spec := s.rollout.Spec
-	t := groupAnswer{jitter: -1, group: group}
+	t := groupAnswer{jitter: -1, group: group, seen: seen}
 	for i := range FindTable {
 		if FindTable[i].holds(&seen) {
 			t.row = &FindTable[i]
@@ -256,6 +267,25 @@ func (s *Snapshot) answerOf(seen view, group int, plan *Index) groupAnswer {
 	return t
 }
 
+// With returns a snapshot in which hosts have orders of their own.
+func (s *Snapshot) With(orders Overrides) *Snapshot {
+	with := *s
+	with.overrides, with.ordered = orders, nil
+	for _, t := range s.groupAnswers {
+		t.seen.ordered = true
+		with.ordered = append(with.ordered, s.answerOf(t.seen, t.group, t.plan))
+	}
+	return &with
+}
+
+// override returns the order of a host.
+func (s *Snapshot) override(host string, now time.Time) (Override, bool) {
+	if len(s.overrides) == 0 || host == "" {
+		return Override{}, false
+	}
+	return s.overrides.Of(ParseHostID(host), s.rollout.Spec.TargetVersion, now)
+}
+
 // Rollout returns the rollout behind the answers. It must not be changed.
 func (s *Snapshot) Rollout() *Rollout { return s.rollout }
 
@@ -266,6 +296,10 @@ func (s *Snapshot) Find(q Query, now time.Time) Answer {
 		i = len(s.groupAnswers) - 1
 	}
 	t := &s.groupAnswers[i]
+	order, has := s.override(q.Host, now)
+	if has && order.Action == UpdateHost {
+		t = &s.ordered[i]
+	}
 	a := Answer{Version: t.version, Jitter: t.jitter, Row: t.row, Group: t.group, Matched: matched}
 	if t.other != t.version && !t.picked(q) {
 		a.Version = t.other
@@ -279,12 +313,20 @@ func (s *Snapshot) Find(q Query, now time.Time) Answer {
 		a.AutoUpdate = now.Before(t.end)
 	case placeReached:
 		a.AutoUpdate = (t.end.IsZero() || now.Before(t.end)) && t.reached(q.Host)
+	case ordered:
+		a.AutoUpdate = true
+		if order.To != "" {
+			a.Version = order.To
+		}
 	}
-	if s.hold && !matched {
+	if s.hold && !matched && t.update != ordered || order.Action == HoldHost && has {
 		a.AutoUpdate = false
 	}
 	if a.AutoUpdate && a.Version == s.rollout.Spec.TargetVersion {
 		a.RetryFailed = t.retry
+		if t.update == ordered {
+			a.RetryFailed = later(t.retry, order.Since)
+		}
 	}
 	return a
 }

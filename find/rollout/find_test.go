@@ -109,6 +109,14 @@ func TestRowsOfWhatFindAnswers(t *testing.T) {
 					check(Query{Group: group, Host: strings.ToUpper(picked)}, tc.picked)
 				}
 			}
+			// An order to a host comes before its group.
+			s = s.With(Overrides{hostID("stranger"): {Action: UpdateHost, Target: fresh}})
+			ordered := tc.rest
+			if tc.effective == Enabled {
+				ordered = fresh + " now"
+			}
+			check(Query{Group: "last", Host: hostID("stranger")}, ordered)
+			check(Query{Group: "last", Host: rest}, tc.rest)
 			// A plan that cannot be read admits nobody, whatever its number says.
 			if tc.plan && tc.state == Active {
 				s = NewSnapshot(w.config, v, r, nil)

@@ -27,7 +27,7 @@ func (c *counter) progressOf(h *Host, group int) progress {
 	if state == updated || state == failed {
 		return state
 	}
-	if at, _, _ := c.place(h); at != group {
+	if at, _, _ := c.place(h); at != group || c.held[h.ID] {
 		return withdrawn
 	}
 	return state
@@ -41,7 +41,7 @@ func (c *counter) flight(at int, plan *Index) *Flight {
 	if g.ConfigMaxInFlight != nil {
 		f.Limit = g.ConfigMaxInFlight.Of(f.Hosts)
 	}
-	down := func(h *Host) bool { return h != nil && h.Unhealthy && h.omitted(c.now) == "" }
+	down := func(h *Host) bool { return h != nil && h.Unhealthy && c.omitted(h) == "" }
 	admitted := plan.ids[:min(f.Place+1, f.Hosts)]
 	for _, id := range admitted {
 		h := c.fleet.Host(id)

@@ -82,7 +82,7 @@ func neededFor(r *http.Request) adminapi.Right {
 		return adminapi.GiveAccess
 	case r.Method == http.MethodGet:
 		return adminapi.Look
-	case kind == "orders":
+	case kind == "orders" || kind == "hosts" && r.Method == http.MethodPost:
 		return adminapi.Command
 	case kind == "resources" && r.Method == http.MethodPut:
 		return adminapi.Look

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"strings"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
@@ -19,9 +20,9 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	key, read := "", limit
+	key, order, read := "", "", limit
 	if id, is := rollout.ParseUUID(r.URL.Query().Get("host")); is {
-		key, read = inventory.HostKey(id), store.MaxHistory
+		key, order, read = inventory.HostKey(id), "host "+id.String()+" ", store.MaxHistory
 	}
 	records, err := a.Store.History(r.Context(), read)
 	if err != nil {
@@ -30,7 +31,8 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 	}
 	list := adminapi.History{Records: make([]adminapi.HistoryEntry, 0, min(limit, len(records)))}
 	for _, one := range records {
-		if key != "" && one.Key != key || len(list.Records) == limit {
+		of := key == "" || one.Key == key || strings.HasPrefix(one.What, order)
+		if !of || len(list.Records) == limit {
 			continue
 		}
 		list.Records = append(list.Records, adminapi.HistoryEntry{

@@ -58,7 +58,7 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(found, func(x, y rollout.HostID) int { return bytes.Compare(x[:], y[:]) })
 	for _, id := range found[:min(limit, len(found))] {
 		if e, ok := a.Fleet.Entry(id); ok {
-			answer.Hosts = append(answer.Hosts, adminHost(&e, goal(e.Group), now))
+			answer.Hosts = append(answer.Hosts, a.adminHost(&e, goal(e.Group), now))
 		}
 	}
 	if len(found) > limit {
@@ -86,7 +86,7 @@ func (a *api) pageOfHosts(w http.ResponseWriter, query url.Values, after rollout
 	found, more := a.Fleet.Walk(walk)
 	answer := adminapi.Hosts{Hosts: []adminapi.Host{}}
 	for i := range found {
-		answer.Hosts = append(answer.Hosts, adminHost(&found[i], goal(found[i].Group), now))
+		answer.Hosts = append(answer.Hosts, a.adminHost(&found[i], goal(found[i].Group), now))
 	}
 	if more {
 		answer.Next = found[limit-1].ID.String()
@@ -124,10 +124,31 @@ func (a *api) host(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
 		return
 	}
-	parts.Reply(w, http.StatusOK, adminHost(&e, a.goals()(e.Group), a.Stored.Now()))
+	parts.Reply(w, http.StatusOK, a.adminHost(&e, a.goals()(e.Group), a.Stored.Now()))
 }
 
-func adminHost(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.Host {
+// orderHost gives a host an order of its own.
+func (a *api) orderHost(w http.ResponseWriter, r *http.Request) {
+	var o adminapi.HostOrder
+	if !decode(w, r, &o) {
+		return
+	}
+	id, _ := rollout.ParseUUID(r.PathValue("id"))
+	e, ok := a.Fleet.Entry(id)
+	if !ok {
+		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
+		return
+	}
+	_, err := a.Stored.OrderHost(r.Context(), rollout.HostOrder{Host: &e.Host, Action: o.Action, To: o.To, Until: o.Until,
+		Who: peer(r.Context()), Why: o.Reason}, dryRun(r))
+	if err != nil {
+		a.fail(w, "", err)
+		return
+	}
+	parts.Reply(w, http.StatusOK, a.adminHost(&e, a.goals()(e.Group), a.Stored.Now()))
+}
+
+func (a *api) adminHost(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.Host {
 	event := func(v rollout.Event) *adminapi.Event {
 		if v.Target == "" {
 			return nil
@@ -140,6 +161,11 @@ func adminHost(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.Host
 		BelowMinimum: e.BelowMinimum, Unsigned: e.Unsigned,
 		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: inventory.TokenName(e),
 		Revoked: e.Secret == [16]byte{},
+	}
+	if n := a.Stored.Resources(); n.Version != nil {
+		if order, has := n.Overrides.Of(e.ID, n.Version.Spec.Agents.TargetVersion, now); has {
+			h.Order = order.Words()
+		}
 	}
 	if e.UpdaterID != (rollout.HostID{}) {
 		h.UpdaterID = e.UpdaterID.String()
@@ -197,5 +223,5 @@ func (a *api) revokeHost(w http.ResponseWriter, r *http.Request) {
 		a.Log.Info("a host was revoked", "host", id.String(), "by", peer(r.Context()))
 		removed.Secret = [16]byte{}
 	}
-	parts.Reply(w, http.StatusOK, adminHost(&removed, a.goals()(removed.Group), a.Stored.Now()))
+	parts.Reply(w, http.StatusOK, a.adminHost(&removed, a.goals()(removed.Group), a.Stored.Now()))
 }

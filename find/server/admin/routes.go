@@ -35,6 +35,7 @@ import (
 //	                             total=false nothing is counted, and a page of a million hosts takes milliseconds
 //	GET /v1/hosts/ID             an adminapi.Host
 //	DELETE /v1/hosts/ID          removes a host, which may join again then
+//	POST /v1/hosts/ID            gives a host the order of an adminapi.HostOrder; an adminapi.Host
 //	GET /v1/tokens               an adminapi.Tokens
 //	POST /v1/tokens              makes the token of an adminapi.TokenRequest; an adminapi.Token
 //	DELETE /v1/tokens/NAME       revokes a token: nobody can join by it; with hosts=true
@@ -82,7 +83,8 @@ func New(opts Options) http.Handler {
 func (a *api) fleetRoutes(mux *http.ServeMux) {
 	for pattern, do := range map[string]http.HandlerFunc{
 		"GET /v1/counts": a.counts, "GET /v1/hosts": a.hosts, "GET /v1/hosts/{id}": a.host, "DELETE /v1/hosts/{id}": a.revokeHost,
-		"GET /v1/tokens": a.tokens, "POST /v1/tokens": a.addToken, "DELETE /v1/tokens/{name}": a.revokeToken,
+		"POST /v1/hosts/{id}": a.orderHost,
+		"GET /v1/tokens":      a.tokens, "POST /v1/tokens": a.addToken, "DELETE /v1/tokens/{name}": a.revokeToken,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			switch {

@@ -2,6 +2,8 @@ package adminapi
 
 import (
 	"time"
+
+	"teleport-update/find/rollout"
 )
 
 // Hosts is a page of the hosts that report, in the order of their ids.
@@ -45,6 +47,16 @@ type Host struct {
 	Failed *Failure `json:"failed,omitempty"`
 	// Token is the join token of the host.
 	Token string `json:"token,omitempty"`
+	// Order describes the host's own order, if it has one.
+	Order string `json:"order,omitempty"`
+}
+
+// HostOrder is an order to one host, whatever its group says.
+type HostOrder struct {
+	Action rollout.HostAction `json:"action" yaml:"action"`
+	To     string             `json:"to,omitempty" yaml:"to,omitempty"` // of an update: start or a version; empty for the target
+	Until  time.Time          `json:"until,omitzero" yaml:"until,omitempty"`
+	Reason string             `json:"reason,omitempty" yaml:"reason,omitempty"`
 }
 
 // HostState says in a word how a host does with regard to the rollout.

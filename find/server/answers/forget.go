@@ -37,6 +37,9 @@ func (s *Stored) forgetOnce(ctx context.Context, opts ApplyOptions) (Applied, er
 			writes = append(writes, store.Write{Key: item.Key, Based: item.Revision, Do: store.Remove})
 			continue
 		}
+		if item.Key == overridesKey {
+			continue
+		}
 		r, err := parseStored(item)
 		if err != nil {
 			return Applied{}, err

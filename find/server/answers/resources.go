@@ -2,6 +2,7 @@ package answers
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type Resources struct {
 	Config    *rollout.Config
 	Version   *rollout.Version
 	Rollout   *rollout.Rollout
+	Overrides rollout.Overrides
 	Revisions map[string]store.Revision // only of existing resources
 }
 
@@ -35,7 +37,10 @@ var Kinds = []string{rollout.KindConfig, rollout.KindVersion, rollout.KindRollou
 // only one resource, its key is the name of the kind.
 const resourcePrefix = "autoupdate_"
 
-// ReadItems returns the items of Kinds at one moment.
+// overridesKey is the key of the orders to single hosts.
+const overridesKey = resourcePrefix + "host_overrides"
+
+// ReadItems returns the items of Kinds, and the orders to hosts, at one moment.
 func ReadItems(ctx context.Context, s store.Store) ([]store.Item, error) {
 	items, _, err := readItems(ctx, s)
 	return items, err
@@ -44,7 +49,7 @@ func ReadItems(ctx context.Context, s store.Store) ([]store.Item, error) {
 // readItems is ReadItems, and also returns the revision of the store.
 func readItems(ctx context.Context, s store.Store) ([]store.Item, store.Revision, error) {
 	items, at, err := s.List(ctx, resourcePrefix)
-	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) }), at, err
+	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) && i.Key != overridesKey }), at, err
 }
 
 // readWritten returns the rollout and all resources that people write, at one moment.
@@ -59,12 +64,18 @@ func isNotify(key string) bool { return strings.HasPrefix(key, rollout.NotifyKey
 func ParseResources(items []store.Item) (Resources, error) {
 	n := Resources{items: items, Revisions: make(map[string]store.Revision)}
 	for _, item := range items {
+		n.Revisions[item.Key] = item.Revision
+		if item.Key == overridesKey {
+			if err := json.Unmarshal(item.Value, &n.Overrides); err != nil {
+				return Resources{}, fmt.Errorf("the store's %s, revision %d, cannot be understood: %w", item.Key, item.Revision, err)
+			}
+			continue
+		}
 		r, err := parseStored(item)
 		if err != nil {
 			return Resources{}, err
 		}
 		n.put(r)
-		n.Revisions[item.Key] = item.Revision
 	}
 	return n, nil
 }

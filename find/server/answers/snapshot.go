@@ -157,7 +157,7 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 		return err
 	}
 	n.base.ToolsVersion = string(n.Version.Spec.Tools.TargetVersion)
-	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, n.plans)
+	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, n.plans).With(n.Overrides)
 	n.editions = make(map[rollout.Semver]version.Edition)
 	spec := n.find.Rollout().Spec
 	for _, v := range []rollout.Semver{spec.TargetVersion, spec.StartVersion} {
@@ -171,7 +171,11 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 		}
 		n.editions[v], n.unclear = before.editions[v], err
 	}
-	for _, v := range n.find.Rollout().Versions()[1:] {
+	others := n.find.Rollout().Versions()[1:]
+	for _, o := range n.Overrides {
+		others = append(others, cmp.Or(o.To, spec.TargetVersion))
+	}
+	for _, v := range others {
 		if n.editions[v] != "" {
 			continue
 		}

@@ -50,7 +50,9 @@ type FleetOptions struct {
 	// Named reports whether the configuration or the rollout has named a group or a version: there is
 	// room for it, whatever hosts make up. It must not block, and may be nil.
 	Named func(word string) bool
-	Log   *slog.Logger
+	// Overrides returns the orders to single hosts; may be nil.
+	Overrides func() rollout.Overrides
+	Log       *slog.Logger
 }
 
 // Fleet is the hosts that have joined, and their last reports. All of it is in memory;
@@ -190,7 +192,15 @@ func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, no
 	alone := f.opts.Store == nil
 	inTouch := alone || now.Sub(f.synced) <= rollout.ReportLife && !f.wasMute()
 	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.completeAt()) && inTouch
-	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
+	do(rollout.Count(r, f.table.View(), plans, f.countOptions(complete, now)))
+}
+
+func (f *Fleet) countOptions(complete bool, now time.Time) rollout.CountOptions {
+	opts := rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}
+	if f.opts.Overrides != nil {
+		opts.Overrides = f.opts.Overrides()
+	}
+	return opts
 }
 
 // CountsOfShare returns the counts of the hosts in the share of one of several servers; see rollout.Shared.
@@ -198,7 +208,7 @@ func (f *Fleet) CountsOfShare(r *rollout.Rollout, server string, servers []strin
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	hosts := rollout.Shared(f.table.View(), server, servers)
-	return rollout.Count(r, hosts, nil, rollout.CountOptions{Jitter: f.opts.Jitter, Now: now}).Detached()
+	return rollout.Count(r, hosts, nil, f.countOptions(false, now)).Detached()
 }
 
 // Each calls do for every host. No report is taken meanwhile.
