@@ -190,7 +190,7 @@ func TestHostCanaryRemovesWhatAnEndedTrialLeft(t *testing.T) {
 	if !try(t, conn).Well() {
 		t.Error("the canary failed")
 	}
-	if failed := shell(t, "systemctl --failed --plain --no-legend 'tu-canary-*' | cut -d' ' -f1"); failed != theirs {
+	if failed := shell(t, "systemctl list-units --state=failed --plain --no-legend 'tu-canary-*' | cut -d' ' -f1"); failed != theirs {
 		t.Errorf("failed units are %q, want %q", failed, theirs)
 	}
 	shell(t, "systemctl reset-failed "+theirs+"; rm -r /run/systemd/system/"+theirs+"*")
