@@ -2,8 +2,8 @@ package installer
 
 import (
 	"context"
-	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,8 +30,11 @@ func (n next) lines(ctx context.Context, u transaction.Uninstall) []string {
 	if u.WithAgent || u.Config.Spec.ActiveVersion == "" || len(u.Programs) == 0 {
 		return nil
 	}
-	unit, systemd := n.i.Machine.Host.Paths.AgentUnit(), n.sight.State != state.AgentUnknown
-	remove := "rm -f " + strings.Join(append([]string{u.Unit}, u.Programs...), " ")
+	unit, systemd := quoted(n.i.Machine.Host.Paths.AgentUnit()), n.sight.State != state.AgentUnknown
+	remove := "rm -f " + quoted(u.Unit)
+	for _, program := range u.Programs {
+		remove += " " + quoted(program)
+	}
 	reload := []string{"systemctl daemon-reload"}
 	if n.sight.UnitFileState == "enabled" {
 		reload = append(reload, "systemctl reenable "+unit)
@@ -50,7 +53,7 @@ func (n next) lines(ctx context.Context, u transaction.Uninstall) []string {
 		add("the agent's package", slices.Concat(install[:1], restore, []string{remove}, install[1:], reload)...)
 	}
 	if program := n.i.Machine.Host.OthersProgram(); len(n.before.Replaced) > 0 && program != "" {
-		add("the updater of Teleport's own", remove, program+" enable --proxy "+quoted(u.Config.Spec.Proxy))
+		add("the updater of Teleport's own", remove, quoted(program)+" enable --proxy "+quoted(u.Config.Spec.Proxy))
 	}
 	if systemd {
 		add("no agent", "systemctl disable --now "+unit, remove, "systemctl daemon-reload")
@@ -95,8 +98,8 @@ func (n next) packages(ctx context.Context, c state.Config) (install, restore []
 	return []string{m.install + " " + m.download + packages, m.install + packages}, restore
 }
 
-// restore returns the commands that restore a backup with the tables of the agent of before; none if today's database has these tables.
-// known is false if there is no such backup.
+// restore returns the commands that restore a backup with the tables of the agent before the first enable, and no commands if today's
+// database has these tables. known is false if there is no such backup.
 func (n next) restore(ctx context.Context) (commands []string, known bool) {
 	dir, same := n.i.Machine.BackupOf(ctx, n.before)
 	if same {
@@ -107,10 +110,13 @@ func (n next) restore(ctx context.Context) (commands []string, known bool) {
 		return nil, false
 	}
 	if n.sight.State != state.AgentUnknown {
-		commands = append(commands, "systemctl stop "+n.i.Machine.Host.Paths.AgentUnit())
+		commands = append(commands, "systemctl stop "+quoted(n.i.Machine.Host.Paths.AgentUnit()))
 	}
-	return append(commands, fmt.Sprintf("cp %s/sqlite.db %s", dir, database),
-		fmt.Sprintf("rm -f %[1]s-wal %[1]s-shm %[1]s-journal", database)), true
+	remove := "rm -f"
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		remove += " " + quoted(database+suffix)
+	}
+	return append(commands, "cp "+quoted(filepath.Join(dir, "sqlite.db"))+" "+quoted(database), remove), true
 }
 
 // isOlder reports whether a package is older than a version, or may be.

@@ -4,6 +4,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 )
 
 // The command would end with the agent that serves its shell.
@@ -29,5 +32,21 @@ func TestAnUninstallWithTheAgentIsRefusedInAShellThatTheAgentServes(t *testing.T
 				}
 			}
 		})
+	}
+}
+
+// A person types the commands in a shell.
+func TestTheCommandsAfterAnUninstallQuoteTheirPaths(t *testing.T) {
+	n := next{i: testInstaller(t), sight: transaction.Sight{State: state.AgentRunning}}
+	u := transaction.Uninstall{Unit: "/etc/my units/teleport.service", Programs: []string{"/opt/a $b/teleport"}}
+	u.Config.Spec.ActiveVersion = "1.1.0"
+	lines := n.lines(t.Context(), u)
+	if len(lines) < 2 {
+		t.Fatalf("there are no commands: %q", lines)
+	}
+	for _, line := range lines[1:] {
+		if !strings.Contains(line, `rm -f '/etc/my units/teleport.service' '/opt/a $b/teleport'`) {
+			t.Errorf("%s", line)
+		}
 	}
 }
