@@ -66,6 +66,7 @@ var looks = []look{
 		"installer/transaction/pair.go CheckLed":             "is told by its caller, as the survey",
 		"installer/transaction/keepagent.go checkKeepsOwn":   "is told by its caller, as the survey",
 		"installer/transaction/databaseowner.go CheckTables": "is told by its caller, as the survey",
+		"installer/transaction/uninstall.go CheckUninstall":  "gets the survey from its caller",
 		"installer/transaction/pair.go RecordSchema":         "goes on after repairs under the update lock",
 		"installer/transaction/retain.go mayHaveDatabase":    "asks before a version is removed that is newer than the active one",
 	}},

@@ -140,13 +140,9 @@ func (h *Host) isProgram(path, program string) (bool, error) {
 	return SameContent(program, path)
 }
 
-// RemovePlainFiles removes copies of the programs of a tree that took the places of links, as by an uninstall that was cut off.
-func (h *Host) RemovePlainFiles(tree versions.Tree) error {
-	paths, err := h.Programs(tree)
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
+// RemovePlainFiles removes programs that took the places of links, as by an uninstall that was cut off. It leaves links alone.
+func RemovePlainFiles(programs []string) error {
+	for _, path := range programs {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			if err := durable.Remove(path); err != nil {
 				return err

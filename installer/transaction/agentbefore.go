@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
 	"teleport-update/backup"
 	"teleport-update/installer/state"
 )
@@ -25,7 +26,7 @@ func (m *Machine) AgentBefore(ctx context.Context) (b AgentBefore) {
 	m.warn(err, "what was here before the first enable is not known")
 	b.Packages, b.Replaced = o.Packages, o.Replaced
 	all, err := m.allBackups(ctx)
-	m.warn(err, "which backup the agent of before can read is not known")
+	m.warn(err, "which backup the agent before the first enable can read is not known")
 	for _, a := range all {
 		ofPackage := slices.ContainsFunc(b.Packages, func(p state.Package) bool { return strings.HasPrefix(p.Version+"-", a.meta.Version+"-") })
 		if a.meta.Version == "" || ofPackage {
@@ -36,7 +37,8 @@ func (m *Machine) AgentBefore(ctx context.Context) (b AgentBefore) {
 	return b
 }
 
-// BackupOf returns the newest kept backup with the tables of the agent of before; same reports whether today's database has these tables.
+// BackupOf returns the newest kept backup with the tables of the agent before the first enable; same reports whether today's database has
+// these tables.
 func (m *Machine) BackupOf(ctx context.Context, b AgentBefore) (dir string, same bool) {
 	if b.tables == nil {
 		return "", false
@@ -46,7 +48,7 @@ func (m *Machine) BackupOf(ctx context.Context, b AgentBefore) (dir string, same
 		return "", true
 	}
 	all, err := m.allBackups(ctx)
-	m.warn(err, "which backup the agent of before can read is not known")
+	m.warn(err, "which backup the agent before the first enable can read is not known")
 	n := slices.IndexFunc(all, func(a aBackup) bool { return a.schema == *b.tables })
 	if n < 0 {
 		return "", false

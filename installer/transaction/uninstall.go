@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -31,7 +32,7 @@ type Uninstall struct {
 	Executing []string
 	Unseen    error
 	AtBoot    bool
-	// tree is the active version; not set if links and unit are plain files already.
+	// tree is the version that becomes plain files; nil if its links and unit are plain files already, or go.
 	tree *versions.Tree
 }
 
@@ -41,9 +42,19 @@ func (m *Machine) CheckUninstall(ctx context.Context, withAgent bool, seen Seen)
 	if u.Config, err = m.FreshConfig(); err != nil {
 		return u, err
 	}
-	if !host.Absent(m.Host.Paths.Journal()) || !withAgent && !nothingStopped(m.Host.Paths) {
+	if !host.Absent(m.Host.Paths.Journal()) {
 		return u, failure.Unchanged("a change of version is open, and the files that it needs would be removed").
 			To("`teleport-update update` closes it, then run the command again").Refused()
+	}
+	if !withAgent {
+		sight, err := seen.Sight(ctx)
+		if err != nil {
+			return u, err
+		}
+		if isStopOfOurs(m, sight) {
+			return u, failure.Unchanged("the agent is down since a change of version or a restart that was cut off").
+				To("`teleport-update update` starts it, then run the command again").Refused()
+		}
 	}
 	if from := u.Config.Status.UnitsLeft; from != "" {
 		return u, failure.Unchanged("a move of the units from %s is not finished", from).
@@ -77,17 +88,14 @@ func (m *Machine) checkAgentStays(ctx context.Context, u *Uninstall, seen Seen) 
 	if err != nil {
 		return err
 	}
-	if u.WithAgent {
-		if whole {
-			u.tree = &tree
-		}
-		return nil
-	}
 	plain, err := m.isPlain()
 	if err != nil {
 		return err
 	}
-	if !plain {
+	if u.WithAgent && !whole && !plain {
+		return nil // regular files are somebody else's
+	}
+	if !u.WithAgent && !plain {
 		if tree, err = m.toKeep(c); err == nil {
 			err = checkKeeps(ctx, m, c, tree, seen)
 		}
@@ -178,6 +186,7 @@ func uninstallSteps() []struct {
 		{"stop the reports to the cluster", uninstalling.stopReports},
 		{"remove the timer and the recovery", func(u uninstalling, ctx context.Context) error { return u.m.Host.RemoveUnits(ctx, u.agent) }},
 		{"remove the agent", uninstalling.removeAgent},
+		{"remove the notes of stops", uninstalling.removeNotes},
 		{"keep backups", func(u uninstalling, ctx context.Context) error { return u.m.keepBackups(ctx) }},
 		{"remove the links", func(u uninstalling, _ context.Context) error { return u.m.Host.RemoveLinks() }},
 		{"remove the versions", uninstalling.removeStore},
@@ -260,19 +269,23 @@ func (u uninstalling) removeAgent(ctx context.Context) error {
 	if err := host.RemovePlaced(u.m.Host); err != nil {
 		return err
 	}
+	// Before the unit: without the versions, the unit is what shows that the programs are ours.
+	if err := host.RemovePlainFiles(u.Programs); err != nil {
+		return err
+	}
 	if err := host.RestoreUnit(state.UnitFile{Path: u.Unit}); err != nil {
 		return err
 	}
-	if u.tree != nil {
-		if err := u.m.Host.RemovePlainFiles(*u.tree); err != nil {
-			return err
-		}
+	return u.agent.DaemonReload(ctx)
+}
+
+// removeNotes removes the notes in /run of a stop of the agent. Without the updater, nothing starts the units that went down with it.
+func (u uninstalling) removeNotes(ctx context.Context) error {
+	if units, err := wentDown(ctx, u.m, u.agent); err == nil && len(units) > 0 && !u.WithAgent {
+		u.m.Host.Log.Warn("units went down with the agent in an earlier change of version; start those that are still down",
+			"units", strings.Join(units, ", "))
 	}
-	if err := u.agent.DaemonReload(ctx); err != nil {
-		return err
-	}
-	note := u.m.Host.Paths.WentDown()
-	return errors.Join(forgetStop(note), forgetStop(u.m.Host.Paths.Stopped()))
+	return errors.Join(forgetWentDown(u.m), forgetStop(u.m.Host.Paths.Stopped()))
 }
 
 // removeStore removes the versions, except for those from which processes execute. The configuration, by which the command finds the

@@ -131,6 +131,37 @@ func TestAnUninstallIsRefusedWhileATransactionIsOpen(t *testing.T) {
 	must(t, second(m.leave(false)))
 }
 
+// Units that stayed down do not keep the updater on the host. An agent that our stop left down does.
+func TestAnUninstallAfterAStopOfOurs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		started, withAgent, refused bool
+	}{
+		"the agent is down":                            {refused: true},
+		"the agent is down, and goes":                  {withAgent: true},
+		"the agent was started, and units stayed down": {started: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := migrated(t).dependentOn()
+			must(t, noting{m, m.Machine}.Stop(t.Context(), inOrder))
+			if tc.started {
+				must(t, m.startUnit())
+			}
+			err, _ := m.leave(tc.withAgent)
+			if tc.refused {
+				if !failure.Is[*failure.RefusedError](err) || !saysAll(err, []string{"the agent is down", "`teleport-update update` starts it"}) {
+					t.Errorf("it ends with %v", err)
+				}
+				must(t, second(m.tick()))
+				must(t, second(m.leave(false)))
+				return
+			}
+			if err != nil || !nothingStopped(m.Host.Paths) {
+				t.Errorf("it ends with %v; a note stays: %v", err, !nothingStopped(m.Host.Paths))
+			}
+		})
+	}
+}
+
 func TestAnUninstallIsRefusedWhileUnitsMove(t *testing.T) {
 	m := upgrade(t, twoHolds)
 	must(t, second(m.tick()))
@@ -154,6 +185,14 @@ func TestAnUninstallWithTheAgentLeavesNothingButData(t *testing.T) {
 			copyTo(m.t, filepath.Dir(program)+"/tsh", m.Host.Paths.LinkDir+"/tsh")
 		},
 		"it was stopped before": func(m *model, _ string) { m.stopUnit() },
+		"an uninstall without the agent was cut off, and its tree is gone": func(m *model, program string) {
+			m.at("daemon-reload", func() error { return errNoAnswer })
+			if err, _ := m.leave(false); err == nil {
+				m.t.Fatal("it was not cut off")
+			}
+			m.dropHooks()
+			must(m.t, os.RemoveAll(filepath.Dir(filepath.Dir(program))))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := migrated(t)

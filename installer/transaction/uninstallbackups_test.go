@@ -9,7 +9,7 @@ import (
 	"teleport-update/installer/host"
 )
 
-// migrated is a host whose agent of before was installed by hand, and is replaced by a version
+// migrated is a host whose agent was installed by hand, and is replaced by a version
 // that migrated its database.
 func migrated(t *testing.T) *model {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 	"teleport-update/integration/scenes"
 )
 
-// A version migrated the database: it stays, with the agent that runs, and the backup that the agent of before can read is kept.
+// A version migrated the database: it stays, with the agent that runs, and the backup that the agent before the first enable can read is kept.
 func TestAnUninstallAfterAMigrationMovesNoDatabase(t *testing.T) {
 	const before, v = "1.0.0", "1.1.0"
 	s := newScene(t)
