@@ -52,7 +52,7 @@ func (n next) lines(ctx context.Context, u transaction.Uninstall) []string {
 	if install, restore := n.packages(ctx, u.Config); install != nil {
 		add("the agent's package", slices.Concat(install[:1], restore, []string{remove}, install[1:], reload)...)
 	}
-	if program := n.i.Machine.Host.OthersProgram(); len(n.before.Replaced) > 0 && program != "" {
+	if program := n.i.Machine.Host.OthersProgram(); n.before.Replaced && program != "" {
 		add("the updater of Teleport's own", remove, quoted(program)+" enable --proxy "+quoted(u.Config.Spec.Proxy))
 	}
 	if systemd {

@@ -26,8 +26,8 @@ type Originals struct {
 	Packages []state.Package `json:"packages,omitempty"`
 	// Arguments are the ones that the original agent was started with, and the first version is not.
 	Arguments []string `json:"arguments,omitempty"`
-	// Replaced are the files of the updater that was here before.
-	Replaced []state.LinkChange `json:"replaced,omitempty"`
+	// Replaced means that another updater was here, and is removed.
+	Replaced bool `json:"replaced,omitempty"`
 	// Placed are files that came with enable's --token-file.
 	Placed []PlacedFile `json:"placed,omitempty"`
 }
@@ -154,7 +154,7 @@ func (h *Host) Keep(links []state.LinkChange, tree versions.Tree, first bool) er
 func (h *Host) Claim(changes []state.LinkChange) error {
 	b, err := h.Originals()
 	if err != nil {
-		return nil // uninstall says so
+		return nil // known warns of a record that cannot be read
 	}
 	had := len(b.Links)
 	if err := h.addTo(&b, changes); err != nil || len(b.Links) == had {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/systemd"
@@ -123,7 +124,7 @@ func offOf(h *Host, of *otherUpdater) string {
 	return fmt.Sprintf("run `%s uninstall`, which is Teleport's own program", program)
 }
 
-// OthersProgram returns the newest program of Teleport's own updater that is here; empty if there is none.
+// OthersProgram returns the newest program of Teleport's own updater on the host. It is empty if the host has no such program.
 func (h *Host) OthersProgram() (program string) {
 	for _, pattern := range []string{layout.TeleportsDir + "/system/bin/", layout.TeleportsUpdaterDir + "/versions/*/bin/"} {
 		if found := othersAt(h, pattern+UpdaterName); len(found) > 0 {
@@ -177,25 +178,28 @@ func (h *Host) PlanReplaced() ([]state.LinkChange, error) {
 	return changes, nil
 }
 
-// RemoveReplaced keeps copies of these files, records them for uninstall, and removes them. It can
-// be cut off anywhere and begun again: a file that stands in one of their places by now is not
-// theirs, and stays.
+// RemoveReplaced removes these files, and records for uninstall that another updater was here. It can be cut off anywhere and begun
+// again: a file that stands in one of their places since is not theirs, and stays.
 func (h *Host) RemoveReplaced(files []state.LinkChange) error {
-	theirs := slices.DeleteFunc(slices.Clone(files), func(c state.LinkChange) bool { return !isBack(c) })
 	if h.HasOriginals() {
 		b, err := h.Originals()
 		if err != nil {
 			return err
 		}
-		// Files that an earlier replacement put aside stay: that updater is not here any more.
-		b.Replaced = append(slices.DeleteFunc(b.Replaced, func(earlier state.LinkChange) bool {
-			return slices.ContainsFunc(files, func(c state.LinkChange) bool { return c.Path == earlier.Path })
-		}), files...)
+		b.Replaced = b.Replaced || len(files) > 0
 		if err := h.WriteOriginals(b); err != nil {
 			return err
 		}
 	}
-	return ApplyLinks(theirs, h.Paths.Original())
+	for _, c := range files {
+		if !isBack(c) {
+			continue
+		}
+		if err := durable.Remove(c.Path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ReplacedTimers are the timers among these files, by their names.

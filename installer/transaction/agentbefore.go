@@ -12,9 +12,9 @@ import (
 
 // AgentBefore is what is known of the agent that the first enable found.
 type AgentBefore struct {
-	Packages []state.Package    // that brought it
-	Replaced []state.LinkChange // files of its updater
-	tables   *backup.Schema     // that it left
+	Packages []state.Package // that brought it
+	Replaced bool            // another updater managed it
+	tables   *backup.Schema  // that it left
 }
 
 // AgentBefore looks before an uninstall, which removes the record.

@@ -31,8 +31,7 @@ func TestOurTimerIsOnOnceTheOtherUpdaterIsGone(t *testing.T) {
 	m.endsOn("1.1.0")
 }
 
-// What is removed is in the journal before: who goes on with it, and an uninstall, know all
-// of it.
+// The files are in the journal before the first of them is removed: the run that goes on knows all of them.
 func TestAReplacementIsInTheJournalBeforeItsFirstChange(t *testing.T) {
 	all := scenes()
 	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(proven) })].make(t)
