@@ -1,8 +1,12 @@
 package host
 
 import (
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
@@ -39,10 +43,17 @@ func makeSpare(c state.LinkChange) error {
 		if err := durable.UnlinkNoSync(spare); err != nil {
 			return err
 		}
-		return durable.Link(c.Path, spare)
+		err := durable.Link(c.Path, spare)
+		if slices.ContainsFunc(noSecondName, func(e error) bool { return errors.Is(err, e) }) {
+			return durable.CloneFile(c.Path, spare)
+		}
+		return err
 	}
 	return nil
 }
+
+// noSecondName are the errors of a file that gets no second name: its file system has no hard links, or it has too many of them.
+var noSecondName = []error{unix.EPERM, unix.EOPNOTSUPP, unix.EMLINK}
 
 // DropSpares removes the spares from the folders of links and of the agent's unit.
 func DropSpares(h *Host) error {

@@ -13,8 +13,8 @@ import (
 )
 
 // A canary shows whether systemd would start the agent, in systemd's words: systemd starts a program that prints its version, with the
-// settings of the agent's unit, and the agent runs on. What a canary cannot show is asked by the other checks: other units, conditions,
-// folders and files that the agent alone needs, and what a stop does.
+// settings of the agent's unit, and the agent runs on. The other checks ask what a canary cannot show: other units, conditions, folders
+// and files that the agent alone needs, and the effects of a stop.
 
 // trier starts a unit that exists for a trial alone, and removes it.
 type trier interface {

@@ -10,24 +10,28 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
 	"teleport-update/versions"
 )
 
-// What an undoing needs is made before the first change, as long as there is room for it: a spare of the journal, of each link and of
-// the unit, and a reserve for the restore of the database. An undoing then changes names, and takes what is reserved. A file system
-// that has filled up meanwhile is not in its way.
+// A transaction makes, before its first change, the files that its undoing needs: a spare of the journal, of each link and of the unit,
+// and a reserve for the restore of the database. The undoing then changes names, and takes the reserve. A file system that has filled
+// up meanwhile is not in its way.
 
-// makeWayBack makes all of it but the journal's spare, which comes with the journal. An error refuses the transaction.
+// makeWayBack makes these files, except for the journal's spare, which comes with the journal. An error refuses the transaction.
 func (t *transaction) makeWayBack(ctx context.Context, to versions.Tree) error {
 	err := host.MakeSpares(t.m.Host, to, t.j.Links, t.j.Unit)
 	if err == nil {
 		err = t.reserve(ctx)
 	}
-	if err != nil {
-		return failure.Unchanged("keep what an undoing of the change needs: %w", err).
-			To("free some space, then run the command again").Refused()
+	if err == nil {
+		return nil
 	}
-	return nil
+	fix := "correct that, then run the command again"
+	if failure.Is[*space.Error](err) {
+		fix = "free some space, then run the command again"
+	}
+	return failure.Unchanged("keep what an undoing of the change needs: %w", err).To("%s", fix).Refused()
 }
 
 // reserve keeps room for the restore of the database as it was when the transaction began.

@@ -22,7 +22,7 @@ func Spare(path string) string {
 	return filepath.Join(filepath.Dir(path), tempPrefix+filepath.Base(path)+spareEnd)
 }
 
-// IsSpare reports whether a name is that of a spare.
+// IsSpare reports whether a file of this name is a spare.
 func IsSpare(name string) bool {
 	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, spareEnd)
 }
