@@ -243,8 +243,8 @@ func tlsFaults() []hostile {
 	}
 	hello := func(conn net.Conn) { bufio.NewReader(conn).ReadByte() } // the client speaks first
 	cases := []hostile{
-		certificate("has expired", "is the clock of this host right?", func() tls.Certificate { return fixture.server.expired }),
-		certificate("is of a time to come", "", func() tls.Certificate { return fixture.server.notYet }),
+		certificate("has expired", "the server needs a new one", func() tls.Certificate { return fixture.server.expired }),
+		certificate("is of a time to come", "is the clock of this host right?", func() tls.Certificate { return fixture.server.notYet }),
 		certificate("is another name's", "127.0.0.1", func() tls.Certificate { return fixture.server.otherName }),
 		certificate("is signed by itself", "--ca-file", func() tls.Certificate { return fixture.server.selfSigned }),
 		certificate("is of another authority of that name", "", func() tls.Certificate { return fixture.server.strangers }),
@@ -267,7 +267,7 @@ func tlsFaults() []hostile {
 			io.WriteString(conn, "\x16\x03\x03\xff\xff"+strings.Repeat("x", 1<<16))
 		}),
 		{name: "nobody listens", says: "connection refused", given: func(w *world) { w.proxy = "https://" + nobody; w.settings() }},
-		{name: "the mirror's certificate has expired", says: "the server's certificate is not trusted: …is the clock of this host right?", given: func(w *world) {
+		{name: "the mirror's certificate has expired", says: "the server's certificate is not trusted: …the server needs a new one", given: func(w *world) {
 			other := &world{t: w.t, dir: w.dir, origin: newOrigin()}
 			other.tls = func(c *tls.Config) { c.Certificates = []tls.Certificate{fixture.server.expired} }
 			other.serve()

@@ -134,7 +134,10 @@ func whyUntrusted(err error, trust string) string {
 		return text + "; if that is a private CA, trust it with " + trust
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
-		return text + "; is the clock of this host right?"
+		if strings.Contains(e.Detail, " is before ") {
+			return text + "; is the clock of this host right?"
+		}
+		return text + "; the server needs a new one" // a clock that is ahead is rare
 	}
 	return text
 }
