@@ -165,9 +165,8 @@ func TestThePageOfFilesHasEveryPath(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingHasEveryCondition, and quotes no sentence that the programs do not
-// say. What differs from host to host is an ellipsis there.
-func TestTroubleshootingHasEveryCondition(t *testing.T) {
+// Troubleshooting quotes no sentence that the programs do not say. What differs from host to host is an ellipsis there.
+func TestTroubleshootingQuotesThePrograms(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
 		data, err := os.ReadFile(path)
@@ -177,25 +176,16 @@ func TestTroubleshootingHasEveryCondition(t *testing.T) {
 		return string(data)
 	}
 	page := read("../../docs/troubleshooting.md")
-	states := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]+ \\| (?:[^|]+) \\| `(\\w+)` \\|$").FindAllStringSubmatch(read("../../docs/status.md"), -1) {
-		states[m[1]] = m[2]
-	}
-	for condition, state := range states {
-		if !strings.Contains(page, "| `"+condition+"` | `"+state+"` |") {
-			t.Errorf("docs/troubleshooting.md has no row for %s, which makes %s", condition, state)
-		}
-	}
 	said := read("testdata/messages.txt") + read("../../packaging/teleport-update/deb/postinst")
 	quoted := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1)
 	for _, m := range quoted {
 		for part := range strings.SplitSeq(m[1], "…") {
-			if _, ok := states[m[1]]; !ok && !strings.Contains(said, strings.TrimSuffix(part, ")")) {
+			if !strings.Contains(said, strings.TrimSuffix(part, ")")) {
 				t.Errorf("docs/troubleshooting.md quotes %q; no program says %q", m[1], part)
 			}
 		}
 	}
-	if len(states) < 15 || len(quoted) < len(states)+15 {
-		t.Errorf("only %d conditions and %d sentences were found", len(states), len(quoted))
+	if len(quoted) < 15 {
+		t.Errorf("only %d sentences were found", len(quoted))
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/view"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/typo"
 )
 
 func (a *app) statusCommand() *cli.Command {
@@ -23,6 +25,7 @@ func (a *app) statusCommand() *cli.Command {
 		Name: "status", Usage: "what runs here, what the cluster wants, and why nothing happens", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			formatFlag("", "json, text or openmetrics; default: text on a terminal, json elsewhere"),
+			&cli.StringFlag{Name: "explain", Usage: "what the condition `NAME` means, and what helps"},
 			&cli.BoolFlag{Name: "offline", EnvVars: env("OFFLINE"), Usage: "do not ask the cluster for its version"},
 		},
 		Action: func(c *cli.Context) error {
@@ -31,9 +34,17 @@ func (a *app) statusCommand() *cli.Command {
 				return err
 			}
 			a.readOnly = true
-			r, err := a.installer(c).Status(c.Context, installer.StatusOptions{Offline: c.Bool("offline")})
+			about := c.String("explain")
+			if err := checkCondition(about); err != nil {
+				return err
+			}
+			r, err := a.installer(c).Status(c.Context, installer.StatusOptions{Offline: c.Bool("offline") || about != ""})
 			if err != nil {
 				return err
+			}
+			if about != "" {
+				fmt.Fprint(a.stdout, decision.Explain(decision.Type(about), r.Conditions))
+				return nil
 			}
 			switch format {
 			case "json":
@@ -45,6 +56,18 @@ func (a *app) statusCommand() *cli.Command {
 			return nil
 		},
 	}
+}
+
+// checkCondition refuses the name of a condition that does not exist.
+func checkCondition(name string) error {
+	var names []string
+	for _, c := range decision.Checks {
+		names = append(names, string(c.Type))
+	}
+	if name == "" || slices.Contains(names, name) {
+		return nil
+	}
+	return usagef("there is no condition %q%s", name, typo.DidYouMean(name, names))
 }
 
 func (a *app) verifyCommand() *cli.Command {

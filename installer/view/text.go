@@ -20,6 +20,12 @@ func (r Status) Text(w io.Writer) {
 			line(headings[c.Severity], c.Message)
 		}
 	}
+	for _, c := range r.Conditions {
+		if r.State.Alarming() && c.Message == r.Explanation {
+			line("Explained", fmt.Sprintf("`teleport-update status --explain %s`", c.Type))
+			break
+		}
+	}
 	line("Agent", r.Agent.Text(r.now))
 	none := "none"
 	for _, c := range r.Conditions {
