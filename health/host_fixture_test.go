@@ -78,7 +78,7 @@ func newHostAgent(t *testing.T, u hostUnit, one, two string) *hostAgent {
 	if u.limit == "" {
 		u.limit = "0"
 	}
-	text := "[Unit]\nStartLimitIntervalSec=" + u.limit + "\n" + fmt.Sprintf("[Service]\nTimeoutStopSec=2s\nType=%s\nExecStart=%s %s\n%s\n", u.kind, a.link, a.pidFile(), u.service)
+	text := "[Unit]\nStartLimitIntervalSec=" + u.limit + "\n" + fmt.Sprintf("[Service]\nTimeoutStopSec=10s\nType=%s\nExecStart=%s %s\n%s\n", u.kind, a.link, a.pidFile(), u.service)
 	if !u.noPID {
 		text += "PIDFile=" + a.pidFile() + "\n"
 	}

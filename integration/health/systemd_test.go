@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,8 @@ func testsOnAHost(t *testing.T, name string, o host.Options, pattern string, env
 		Env:  append(env, "DISPOSABLE_HOST=1"),
 	})
 	if err != nil || r.Code != 0 {
-		t.Fatalf("exit code %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
+		failed := regexp.MustCompile(`(?m)^ *--- FAIL.*(\n +\w+\.go:.*)*`).FindAllString(r.Stdout, -1)
+		t.Fatalf("exit code %d, %v\n%s\n%s%s", r.Code, err, strings.Join(failed, "\n"), r.Stdout, r.Stderr)
 	}
 	return h
 }
