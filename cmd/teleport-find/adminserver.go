@@ -23,10 +23,7 @@ import (
 // ctx ends. wait waits for that.
 func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
 	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Channels: a.channels,
-		Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
-	if a.hooks != nil {
-		options.Hooks = webhooks{a.hooks}
-	}
+		Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Hooks: webhooks{a.hooks}, Log: log}
 	handler := admin.New(options)
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -49,7 +46,7 @@ func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, 
 		}
 		serve(listener, handler)
 	}
-	if address := c.String("admin-listen"); address != "" && a.access != nil {
+	if address := c.String("admin-listen"); address != "" {
 		listener, err := listenTLS(address, config, c.Int("connections-per-address"), log)
 		if err != nil {
 			wait()

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
 	"teleport-update/find/server/admin"
 	"teleport-update/find/server/answers"
 	"teleport-update/find/server/channels"
@@ -28,24 +26,20 @@ import (
 	releases "teleport-update/internal/version"
 )
 
-// source is the one source of the answers: the flags and the groups file, or the store.
+// source is the store, and the parts of the server that read and write it.
 type source struct {
-	server.Answerer
-	Watch  func(ctx context.Context, every time.Duration)
-	Reload func() error
-	close  func() error
+	close func() error
 
-	path   string      // of the store
-	store  store.Store // nil: the answers come from elsewhere
+	path   string // of the store
+	store  store.Store
 	opened store.Store // store without its counters of operations
 	log    *slog.Logger
-	stored *answers.Stored  // nil without store
-	engine *driver.Engine   // nil without store
-	fleet  *inventory.Fleet // nil without store
-	hooks  *notify.Notifier // nil without store
-	access *admin.Access    // nil without store
-	frozen string           // why the store is not used
-	public *url.URL         // the address of the page for browsers, if a proxy serves it there
+	stored *answers.Stored
+	engine *driver.Engine
+	fleet  *inventory.Fleet
+	hooks  *notify.Notifier
+	access *admin.Access
+	public *url.URL // the address of the page for browsers, if a proxy serves it there
 
 	channels *channels.Channels
 	metrics  *metrics.Metrics
@@ -53,26 +47,7 @@ type source struct {
 
 func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *files.Releases, m *metrics.Metrics, wait waiting,
 	log *slog.Logger) (*source, error) {
-	var fixed []string
-	for _, name := range []string{"agent-version", "groups"} {
-		if c.String(name) != "" {
-			fixed = append(fixed, "--"+name)
-		}
-	}
 	path := c.String("store")
-	if path == "" || len(fixed) > 0 {
-		static, err := answers.NewStatic(answers.StaticOptions{Base: base, GroupsFile: c.String("groups"), Releases: files, Log: log})
-		if err != nil {
-			return nil, err
-		}
-		a := &source{Answerer: static, Watch: static.Watch, Reload: static.Reload, close: func() error { return nil }}
-		if path != "" {
-			a.frozen = fmt.Sprintf("this server answers from its %s, so that nothing in the store has an effect: take that out of "+
-				"its command line, or of /etc/default/teleport-find, and restart it", strings.Join(fixed, " and "))
-			log.Info("the store is not used", "store", storeName(path), "because_of", strings.Join(fixed, " and "))
-		}
-		return a, nil
-	}
 	opened, err := awaitStore(ctx, path, c.String("store-password-file"), wait, log)
 	if err != nil {
 		return nil, err
@@ -90,6 +65,10 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 		return nil, err
 	}
 	resources = stored.Store()
+	if err := beginStore(ctx, c, stored, base.Version, log); err != nil {
+		opened.Close()
+		return nil, err
+	}
 	var engine *driver.Engine
 	fleet := inventory.StartFleet(inventory.FleetOptions{
 		Store: resources, Clock: now, Elapsed: elapsed, Jitter: base.Jitter, Named: stored.Named, Log: log,
@@ -98,7 +77,7 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 		Progress:  m.Reports().Beat,
 	})
 	a := &source{
-		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources,
+		close: opened.Close, path: storeName(path), store: resources,
 		opened: opened, log: log,
 		stored: stored, fleet: fleet, metrics: m,
 		access: admin.NewAccess(resources, now),
@@ -113,12 +92,37 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 	return a, nil
 }
 
-// run steps the rollout until ctx ends, if the answers come from the store. Its result
-// waits for that.
-func (a *source) run(ctx context.Context) (wait func()) {
-	if a.engine == nil {
-		return func() {}
+// beginStore writes into a store what the flags say of a new one: the version of --agent-version if the store has none, and the mode
+// enabled if the store is in memory.
+func beginStore(ctx context.Context, c *cli.Context, stored *answers.Stored, target string, log *slog.Logger) error {
+	var list []rollout.Resource
+	if c.String("store") == "" {
+		config := rollout.NewConfig()
+		config.Spec.Agents.Mode = rollout.Enabled
+		list = append(list, config)
 	}
+	if c.String("agent-version") != "" {
+		if now := stored.Resources().Version; now != nil {
+			log.Info("--agent-version is for a store that has no version: hosts are told the store's",
+				"agent_version", now.Spec.Agents.TargetVersion)
+		} else {
+			v := rollout.NewVersion()
+			v.Spec.Agents.TargetVersion, v.Spec.Agents.Schedule = rollout.Semver(target), rollout.Immediate
+			list = append(list, v)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	_, err := stored.Apply(ctx, list, answers.ApplyOptions{New: true, Who: "serve", Why: "flags"})
+	if _, isThere := errors.AsType[*store.ConflictError](err); isThere {
+		return stored.Refresh(ctx) // another server of the store has written it
+	}
+	return err
+}
+
+// run steps the rollout until ctx ends. Its result waits for that.
+func (a *source) run(ctx context.Context) (wait func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	every := func(d time.Duration, run func(context.Context, <-chan time.Time)) {

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/find"
 	"teleport-update/internal/typo"
 )
 
@@ -98,3 +101,17 @@ func (l *lines) Set(text string) error {
 }
 
 func (l *lines) String() string { return strings.Join(*l, " ") }
+
+// parseJitter reads a jitter as flags give it: a number of seconds,
+// or a duration such as "1m30s".
+func parseJitter(s string) (time.Duration, error) {
+	jitter, err := time.ParseDuration(s)
+	if seconds, numberErr := strconv.ParseInt(s, 10, 32); numberErr == nil {
+		jitter, err = time.Duration(seconds)*time.Second, nil
+	}
+	if err != nil || jitter < 0 || jitter > find.MaxJitter || jitter%time.Second != 0 {
+		return 0, fmt.Errorf("jitter %.40q is not a whole number of seconds from 0 to %d, or such a duration as 1m30s", s,
+			find.MaxJitter/time.Second)
+	}
+	return jitter, nil
+}

@@ -14,20 +14,19 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/channels"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/webclient"
 )
 
-func newChannels(c *cli.Context, answers server.Answerer, log *slog.Logger) (*channels.Channels, error) {
+func newChannels(c *cli.Context, groups channels.GroupSource, log *slog.Logger) (*channels.Channels, error) {
 	client, err := webclient.New(webclient.Options{CAFile: c.String("channels-ca-file"),
 		Trust: "`teleport-find serve --channels-ca-file FILE`", UserAgent: "teleport-find/" + version})
 	if err != nil {
 		return nil, err
 	}
-	return channels.NewChannels(channels.ChannelsOptions{File: c.String("channels"), Groups: answers.(channels.GroupSource), HTTP: client,
+	return channels.NewChannels(channels.ChannelsOptions{File: c.String("channels"), Groups: groups, HTTP: client,
 		Clock: now, Log: log})
 }
 

@@ -22,45 +22,63 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestServeFollowsItsFileAndStops(t *testing.T) {
+// One command is a server: its store is in memory, lets hosts update at once, and takes changes until the server stops.
+func TestServeWithoutAStoreIsOneCommand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("servers are started and stopped again and again")
 	}
-	groups := filepath.Join(t.TempDir(), "groups.yaml")
-	write(t, groups, "staging: {agent_version: 15.2.0}\n")
-	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--agent-version", "v15.1.1", "--edition", "enterprise", "--jitter", "30", "--groups", groups)
-	if got, want := s.ask(""), (find.Answer{Version: "15.1.1", Edition: releases.Enterprise, AutoUpdate: true, Jitter: 30 * time.Second}); got != want {
-		t.Errorf("without a group: %+v; want %+v", got, want)
+	a := &adminRun{t: t, dir: t.TempDir()}
+	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--agent-version", "v15.1.1", "--edition", "enterprise", "--jitter", "30", "--admin-socket", a.socket())
+	for _, group := range []string{"", "staging"} {
+		if got, want := s.ask(group), (find.Answer{Version: "15.1.1", Edition: releases.Enterprise, AutoUpdate: true, Jitter: 30 * time.Second}); got != want {
+			t.Errorf("group %q is told %+v; want %+v", group, got, want)
+		}
 	}
-	if got := s.ask("staging").Version; got != "15.2.0" {
-		t.Errorf("staging: %s", got)
+	if code, out := a.run("", "set-version", "16.0.0"); code != 0 || s.ask("").Version != "16.0.0" {
+		t.Errorf("a change ends with %d, and hosts are told %s\n%s", code, s.ask("").Version, out)
 	}
-
-	write(t, groups, "default: {agent_version: 16.0.0, autoupdate: false}\n")
-	s.until("the edit was not taken up", func() bool {
-		return s.ask("") == find.Answer{Version: "16.0.0", Edition: releases.Enterprise, Jitter: 30 * time.Second}
-	})
-
-	write(t, groups, "default: {version: 17.0.0}\n")
-	s.until("the bad edit was not logged", func() bool { return strings.Contains(s.log.String(), `unknown field \"version\"`) })
-	if got := s.ask("").Version; got != "16.0.0" {
-		t.Errorf("after a bad edit: %s", got)
+	if code, out := a.run("", "mode", "suspended"); code != 0 || s.ask("").AutoUpdate {
+		t.Errorf("suspended ends with %d, and hosts are told %+v\n%s", code, s.ask(""), out)
 	}
-
-	write(t, groups, "default: {agent_version: 18.0.0}\n")
+	if code, out := a.run("", "history"); code != 0 || strings.Count(out, "serve ") != 2 {
+		t.Errorf("the history is\n%s", out)
+	}
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	s.until("SIGHUP was not followed", func() bool { return s.ask("").Version == "18.0.0" })
-
+	s.logged("reloading, as SIGHUP asks()")
 	if code := s.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: exit code %d\n%s", code, s.log.String())
 	}
-	for _, want := range []string{"msg=serving version=1.2.3-test", "msg=stopped"} {
+	for _, want := range []string{"msg=serving version=1.2.3-test", `store="in memory"`, "msg=stopped"} {
 		if !strings.Contains(s.log.String(), want) {
 			t.Errorf("no %s in the log:\n%s", want, s.log.String())
 		}
 	}
+}
+
+// --agent-version fills a store that has no version. A person lets its hosts update, and the store's version stays.
+func TestAgentVersionIsForAStoreWithoutAVersion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers are started and stopped again and again")
+	}
+	a := &adminRun{t: t, dir: t.TempDir()}
+	start := func(version string) *process {
+		return serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(a.dir, "store", "store.db"), "--admin-socket", a.socket(), "--agent-version", version)
+	}
+	s := start("15.1.0")
+	if got := s.ask(""); got.Version != "15.1.0" || got.AutoUpdate {
+		t.Errorf("of a new store, hosts are told %+v", got)
+	}
+	if code, out := a.run("", "mode", "enabled"); code != 0 || !s.ask("").AutoUpdate {
+		t.Errorf("enabled ends with %d, and hosts are told %+v\n%s", code, s.ask(""), out)
+	}
+	s.stop(syscall.SIGTERM)
+	s = start("15.2.0")
+	if got := s.ask(""); got.Version != "15.1.0" || !got.AutoUpdate {
+		t.Errorf("of a store with a version, hosts are told %+v", got)
+	}
+	s.logged(`msg="--agent-version is for a store that has no version: hosts are told the store's" agent_version=(15.1.0)`)
 }
 
 func TestServeReleasesWithItsOwnCA(t *testing.T) {
@@ -146,7 +164,7 @@ func TestExitCodes(t *testing.T) {
 		{"version now", "", 2, "version takes no arguments"},
 		{"--version", "", 0, "teleport-find 1.2.3-test go1."},
 		{"--help", "", 0, "USAGE"},
-		{"serve --help", "", 0, "TELEPORT_FIND_GROUPS"},
+		{"serve --help", "", 0, "TELEPORT_FIND_STORE"},
 		{"", "", 2, "which command?"},
 		{"bogus", "", 2, `no command "bogus"`},
 		{"--bogus", "", 2, "-bogus"},
@@ -175,11 +193,8 @@ func TestExitCodes(t *testing.T) {
 		{"serve --release-template https://find.example/{{.Version}}" + strings.Repeat("x", find.MaxReleaseTemplate), "", 2, "longer than 1024 bytes"},
 		{"serve --self-signed --hostname https://find.example", "", 2, "--hostname"},
 		{"serve --self-signed --hostname find.example:443", "", 2, "--hostname"},
-		{"serve --listen 127.0.0.1:0 --groups DIR/bad.yaml", "", 1, "latest"},
-		{"serve --listen 127.0.0.1:0 --groups DIR/none.yaml", "", 1, "no such file"},
 		{"serve --listen 127.0.0.1:0 --releases DIR/none", "", 1, "no such file"},
 		{"serve --listen 127.0.0.1:0 --packages DIR/none", "", 1, "open the packages folder"},
-		{"serve --listen 127.0.0.1:0 --admin-socket DIR/admin.sock", "", 2, "--admin-socket takes changes of a --store"},
 		{"serve --listen 127.0.0.1:0 --store DIR/store.db", "", 1, "others can enter the folder"},
 		{"set-version --help", "", 0, "TELEPORT_FIND_ADMIN_SOCKET"},
 		{"set-version", "", 2, "one version, got []"},

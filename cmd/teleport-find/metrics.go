@@ -18,25 +18,24 @@ import (
 	"teleport-update/find/server/parts"
 )
 
-// sources returns the sources of the metrics. The answers may come from flags.
+// sources returns the sources of the metrics.
 func (a *source) sources(config *tls.Config) metrics.Sources {
-	s := metrics.Sources{Certificate: func() time.Time { return certificateEnd(config) }}
-	if a.stored != nil {
-		s.Snapshot, s.Reports = a.stored.Age, a.fleet.Trouble
-		s.Resting = func() error {
+	return metrics.Sources{
+		Certificate: func() time.Time { return certificateEnd(config) },
+		Snapshot:    a.stored.Age, Reports: a.fleet.Trouble,
+		Resting: func() error {
 			if r := a.stored.Resting(); r != nil {
 				return r.Err
 			}
 			return nil
-		}
-		s.Rollout = func() *rollout.Rollout { return a.stored.Resources().Rollout }
-		s.Webhooks = a.failingWebhooks
-		s.Engine = func() metrics.Engine {
+		},
+		Rollout:  func() *rollout.Rollout { return a.stored.Resources().Rollout },
+		Webhooks: a.failingWebhooks,
+		Engine: func() metrics.Engine {
 			e := a.engine.Status()
 			return metrics.Engine{LastTick: e.LastTick, Err: e.Err, Skew: e.Skew, Counts: e.Counts}
-		}
+		},
 	}
-	return s
 }
 
 // certificateEnd returns when the certificate for hosts that name no server ends, or the

@@ -108,19 +108,6 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 	s.stop(syscall.SIGKILL)
 	s = start()
 	expect(s, "15.1.0 now")
-	s.stop(syscall.SIGTERM)
-
-	// Flags go before the store, and nobody is left to think otherwise.
-	s = start("--agent-version", "15.5.0")
-	for _, args := range []string{"set-version 15.1.0", "get autoupdate_version"} {
-		if code, out := a.run("", strings.Fields(args)...); code != 1 || !strings.Contains(out, "this server answers from its --agent-version") {
-			t.Errorf("%s: exit code %d\n%s", args, code, out)
-		}
-	}
-	expect(s, "15.5.0 now")
-	s.stop(syscall.SIGTERM)
-	s = start()
-	expect(s, "15.1.0 now")
 }
 
 func TestTwoServersShareAStore(t *testing.T) {

@@ -23,8 +23,7 @@ import (
 	releases "teleport-update/internal/version"
 )
 
-// watchEvery is the time between two looks at the groups file: an operator sees a saved
-// edit in the log within two of these.
+// watchEvery is the time between two looks at the store, and at the channels' file.
 const watchEvery = time.Second
 
 func serve(c *cli.Context) error {
@@ -78,7 +77,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer answers.close()
-	if answers.channels, err = newChannels(c, answers.Answerer, log); err != nil {
+	if answers.channels, err = newChannels(c, answers.stored, log); err != nil {
 		return err
 	}
 
@@ -109,22 +108,22 @@ func serve(c *cli.Context) error {
 	if err := site.print(c.App.Writer, tarballs != nil, packages != nil); err != nil {
 		return err
 	}
-	log.Info("serving", "version", version, "url", site.address(), "releases", c.String("releases"), "groups", c.String("groups"),
+	log.Info("serving", "version", version, "url", site.address(), "releases", c.String("releases"),
 		"store", answers.path, "admin_socket", c.String("admin-socket"))
 
 	// For the unit: later units find the server there.
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady+"\nSTATUS="); err != nil {
 		log.Warn("systemd could not be told that the server is ready", "error", err)
 	}
-	go answers.Watch(ctx, watchEvery)
+	go answers.stored.Watch(ctx, watchEvery)
 	go answers.channels.Watch(ctx, watchEvery)
 	defer answers.run(ctx)()
 	go watchdog(ctx, func() error {
-		answers.Answer("", "") // it hangs if hosts get no answers
+		answers.stored.Answer("", "") // it hangs if hosts get no answers
 		return watch.Live()
 	}, log)
-	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script,
+	go reloadOn(ctx, hangups, log, answers.stored.Reload, answers.channels.Reload, reloadCert)
+	handler := server.New(server.Options{Answers: answers.stored, Releases: tarballs, Packages: packages, InstallScript: script,
 		Fleet: answers.fleet, Blocked: answers.blocked, AccessLog: c.Bool("access-log"), Channels: answers.channels,
 		ReleaseTemplate: c.String("release-template"), Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find"
-	"teleport-update/find/server/answers"
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/parts"
 	releases "teleport-update/internal/version"
@@ -19,7 +18,7 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "answer the find endpoint",
-		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--store FILE [--admin-socket PATH]] [--releases DIR] " +
+		UsageText: "teleport-find serve [--agent-version V] [--store FILE] [--admin-socket PATH] [--releases DIR] " +
 			"[--packages DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
 		Description: `Answers GET /v1/webapi/find and /webapi/find, and with --releases GET /releases/NAME and NAME.sha256.
 "teleport-find mirror" fills that folder.
@@ -29,21 +28,14 @@ loopback address serves the script only with --public-url. The packages that thi
 installs are those in the folder of --packages: teleport-update_*.deb, teleport-update-*.rpm, and for hosts
 without a package manager the program itself as teleport-update-VERSION-linux-ARCH.
 
-The groups file is YAML and holds what differs between update groups; "default" is for all hosts of
-other groups and of none. What an entry leaves out is as in "default", then as in the flags:
+The answers come from the store, which "teleport-find set-version", "mode" and "apply" change over the --admin-socket
+while the server runs. --agent-version is for a store that has no version. Until the store has a version, hosts are told
+the newest one in --releases that has its .sha256 beside it; if there is none, hosts stay as they are.
 
-   default: {agent_version: 15.1.1, edition: enterprise, autoupdate: true, jitter: 30s}
-   staging: {agent_version: 15.2.0}
+Without --store, the store is in memory and ends with the server; its hosts update from the start. In a new --store,
+hosts stay as they are until "mode enabled". Versions of the schedule regular go from group to group by themselves.
 
-The server reads an edit within about two seconds, or at once on SIGHUP, which reads a renewed certificate, too. A file
-with an error in it changes nothing: the last good answers stay, and the log says why.
-
-With --store, what hosts are told is in a file that "teleport-find set-version", "mode" and
-"apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases that
-has its .sha256 beside it is told; until "mode enabled", hosts stay as they are. Versions of the schedule regular go from group to
-group by themselves. --agent-version and --groups override it: with either, the store is not used.
-
-Where no version is known, the answer has none, and hosts stay as they are.`,
+SIGHUP reads a renewed certificate.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", EnvVars: env("LISTEN"), Value: "127.0.0.1:3080", Usage: "`HOST:PORT` to listen on; plain " +
@@ -58,23 +50,22 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
 			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, for the next start"},
 			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
-			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run (default: " +
-				"the newest in --releases at start, else none)"},
+			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run, for a store that has " +
+				"no version (default: the newest in --releases at start, else none)"},
 			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one " +
 				"that --releases has of the version, else oss)"},
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts " +
 				"spread their updates"},
-			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
 			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for " +
 				"updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
 			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true,
 				Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
 			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, mode and apply set, " +
 				"in a folder of its own; made if it is not there; or postgres://USER@HOST/DATABASE?sslrootcert=FILE, which several " +
-				"servers may share. With --agent-version or --groups it is not used"},
+				"servers may share (default: in memory)"},
 			passwordFileFlag("TELEPORT_FIND_STORE_PASSWORD_FILE"),
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, " +
-				"such as set-version, mode and apply; needs --store"},
+				"such as set-version, mode and apply"},
 			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other " +
 				"machines, with access tokens (see teleport-find token --help); with the certificate of --listen, plain http on " +
 				"loopback addresses only"},
@@ -156,7 +147,7 @@ func baseAnswer(c *cli.Context) (find.Answer, error) {
 			return base, fmt.Errorf("--edition: %w", err)
 		}
 	}
-	if base.Jitter, err = answers.ParseJitter(c.String("jitter")); err != nil {
+	if base.Jitter, err = parseJitter(c.String("jitter")); err != nil {
 		return base, fmt.Errorf("--jitter: %w", err)
 	}
 	return base, nil
@@ -171,11 +162,6 @@ func checkServeFlags(c *cli.Context) error {
 	}
 	if c.Int("connections-per-address") < 0 {
 		return usageErrorf("--connections-per-address is a number of connections, or 0 for any number")
-	}
-	for _, name := range []string{"admin-socket", "admin-listen"} {
-		if c.String(name) != "" && c.String("store") == "" {
-			return usageErrorf("--%s takes changes of a --store, and there is none", name)
-		}
 	}
 	return nil
 }

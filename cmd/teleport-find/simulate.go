@@ -14,7 +14,6 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
-	"teleport-update/find/server/answers"
 	"teleport-update/find/simulate"
 )
 
@@ -111,7 +110,7 @@ func scenarioOf(c *cli.Context, file string) (s simulate.Scenario, err error) {
 	if s.Config.Spec.Agents.Mode == "" && agents.Mode == "" {
 		s.Config.Spec.Agents.Mode = rollout.Enabled // updates are the point of a simulation
 	}
-	if s.Jitter, err = answers.ParseJitter(c.String("jitter")); err != nil {
+	if s.Jitter, err = parseJitter(c.String("jitter")); err != nil {
 		return s, usageErrorf("--jitter: %w", err)
 	}
 	if s.Begin, err = time.Parse(time.RFC3339, c.String("begin")); err != nil {

@@ -19,8 +19,11 @@ type openedStore interface {
 	io.Closer
 }
 
-// openStore opens a file, or a database.
+// openStore opens a file or a database, or a store in memory if there is no address.
 func openStore(ctx context.Context, address, passwordFile string) (openedStore, error) {
+	if address == "" {
+		return store.OpenMemory(ctx)
+	}
 	if postgres.IsURL(address) {
 		return postgres.Open(ctx, postgres.Options{URL: address, PasswordFile: passwordFile})
 	}
@@ -32,7 +35,10 @@ func openStore(ctx context.Context, address, passwordFile string) (openedStore, 
 
 // storeName is a store's address for logs, without secrets.
 func storeName(address string) string {
-	if postgres.IsURL(address) {
+	switch {
+	case address == "":
+		return "in memory"
+	case postgres.IsURL(address):
 		return postgres.Name(address)
 	}
 	return address

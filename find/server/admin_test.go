@@ -78,20 +78,12 @@ func TestTheAdminAPI(t *testing.T) {
 	refused("PUT", all, true)
 }
 
-func TestWhatHasNoEffectIsRefused(t *testing.T) {
-	a := newAdminSocket(t, admin.Options{Frozen: "the answers come from --groups", Log: slog.New(slog.DiscardHandler)})
-	for method, path := range map[string]string{"GET": "/v1/resources/autoupdate_config", "PUT": "/v1/resources"} {
-		if status, body := a.do(method, path, enabled); status != 409 || !strings.Contains(body, "come from --groups") {
-			t.Errorf("%s: %d %s", method, status, body)
-		}
-	}
-}
-
 func TestTheAdminSocketIsForItsOwnerAlone(t *testing.T) {
 	if l, err := admin.Listen(t.Context(), "@find"); err == nil || !strings.Contains(err.Error(), "everybody could open it") {
 		t.Errorf("a socket that has no mode: %v, %v", l, err)
 	}
-	a := newAdminSocket(t, admin.Options{Frozen: "x", Log: slog.New(slog.DiscardHandler)})
+	w := newStoreWorld(t)
+	a := newAdminSocket(t, admin.Options{Stored: w.open(), Store: w.store, Log: slog.New(slog.DiscardHandler)})
 	info, err := os.Lstat(a.path)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Errorf("its mode is %v, %v", info.Mode(), err)
@@ -99,7 +91,7 @@ func TestTheAdminSocketIsForItsOwnerAlone(t *testing.T) {
 	if _, err := admin.Listen(t.Context(), a.path); err == nil || !strings.Contains(err.Error(), "another server listens") {
 		t.Errorf("a second server: %v", err)
 	}
-	if status, _ := a.do("GET", "/v1/resources/autoupdate_config", ""); status != 409 {
+	if status, _ := a.do("GET", "/v1/resources/autoupdate_config", ""); status != 404 {
 		t.Errorf("after the second server: %d", status)
 	}
 	a.stop()

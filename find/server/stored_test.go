@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,5 +366,49 @@ func TestAHostIsToldThatItsGroupIsUnknown(t *testing.T) {
 		if got := w.open().AnswerTo(rollout.Query{Group: tc.group}).GroupUnknown; got != tc.want {
 			t.Errorf("group %q: unknown is %v; want %v, by\n%s", tc.group, got, tc.want, tc.config)
 		}
+	}
+}
+
+var base = find.Answer{Version: "15.1.0", Edition: version.OSS, AutoUpdate: true, Jitter: time.Minute}
+
+// lockedBuffer is written by one goroutine and read by another.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	truncate(t, path, content)
+	return path
+}
+
+// edit replaces the file, as most editors do.
+func edit(t *testing.T, path, content string) {
+	t.Helper()
+	truncate(t, path+".new", content)
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// truncate writes in place.
+func truncate(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

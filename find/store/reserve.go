@@ -14,6 +14,9 @@ func (s *SQLite) reservePath() string { return s.path + "-reserve" }
 // keepReserve keeps room on the disk for the first change that finds the disk full: a change that stops updates has to
 // succeed. A full disk has no reserve.
 func (s *SQLite) keepReserve() {
+	if s.path == inMemory {
+		return
+	}
 	f, err := os.OpenFile(s.reservePath(), os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return // it is there

@@ -342,6 +342,9 @@ func (s *SQLite) current(ctx context.Context) error {
 	if s.closed {
 		return fmt.Errorf("the store %s: %w", s.path, fs.ErrClosed)
 	}
+	if s.path == inMemory {
+		return nil
+	}
 	info, err := os.Lstat(s.path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

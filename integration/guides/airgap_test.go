@@ -107,9 +107,8 @@ func TestReleasesReachHostsWithoutAWayOut(t *testing.T) {
 	inside.Put(program(t, host.Find()), "/usr/bin/teleport-find")
 	inside.Write("/etc/hosts", "127.0.0.1 localhost find.example.com\n")
 	inside.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n")
-	inside.Write("/srv/groups.yaml", "default: {agent_version: 1.0.0}\n")
 	server := inside.Background(host.Command{Args: []string{"teleport-find", "serve", "--listen", ":3080", "--hostname", "find.example.com", "--self-signed",
-		"--state", "/var/lib/teleport-find/tls", "--releases", "/media/stick/releases", "--packages", "/media/stick/packages", "--groups", "/srv/groups.yaml"}})
+		"--state", "/var/lib/teleport-find/tls", "--releases", "/media/stick/releases", "--packages", "/media/stick/packages", "--agent-version", "1.0.0", "--admin-socket", "/run/find.sock"}})
 	host.Wait(t, 30*time.Second, func() error {
 		if out, errors := server.Output(); !strings.Contains(out, "listening on https://find.example.com:3080\n") {
 			return fmt.Errorf("the server says\n%s%s", out, errors)
@@ -124,7 +123,7 @@ func TestReleasesReachHostsWithoutAWayOut(t *testing.T) {
 
 	// From now on the releases come from the media itself.
 	inside.Must("teleport-update", "enable", "--template", "file:///media/stick/releases/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz")
-	inside.Write("/srv/groups.yaml", "default: {agent_version: 1.1.0}\n")
+	inside.Must("teleport-find", "set-version", "1.1.0", "--admin-socket", "/run/find.sock")
 	host.Wait(t, 30*time.Second, func() error {
 		inside.Must("systemctl", "reset-failed", "teleport-update.service") // or systemd finds it started too often
 		inside.Must("systemctl", "start", "teleport-update.service")

@@ -35,7 +35,7 @@ const (
 func TestARunWithNothingToDoCostsAFewRequests(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")
-	s.secureFind("default: {agent_version: 1.0.0}\n")
+	s.secureFind("1.0.0")
 	s.Must(updater, "enable", "--proxy", findAddress, "--ca-file", findCA, "--health-window", "1s",
 		"--template", "https://"+findAddress+files.ReleasesPath+files.NameTemplate)
 	s.Must("systemctl", "enable", "--now", "teleport")
@@ -89,13 +89,11 @@ func (s *scene) load() (load float64) {
 }
 
 // secureFind serves the scene's releases over https, with an authority of the find server's own.
-func (s *scene) secureFind(groups string) {
+func (s *scene) secureFind(v string) {
 	s.T.Helper()
 	dir := s.T.TempDir()
-	file := filepath.Join(dir, "groups.yaml")
-	s.Check(os.WriteFile(file, []byte(groups), 0o644))
 	_, err := s.ServeFind(s.T.Context(), "127.0.0.1:3443", "serve", "--listen", "127.0.0.1:3443", "--hostname", "find.example",
-		"--self-signed", "--ca-out", filepath.Join(dir, "ca.pem"), "--releases", s.Releases, "--groups", file)
+		"--self-signed", "--ca-out", filepath.Join(dir, "ca.pem"), "--releases", s.Releases, "--agent-version", v)
 	s.Check(err)
 	s.Check(s.CopyIn(filepath.Join(dir, "ca.pem"), findCA, 0o644))
 	s.Write("/etc/hosts", "127.0.0.1 localhost find.example\n")

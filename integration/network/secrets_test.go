@@ -58,7 +58,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	s := &discreet{scene: newScene(t)}
 	s.Sound("1.0.0", "1.1.0", "1.3.0")
 	s.Release(release.Spec{Version: "1.2.0", Variant: stamp.NeverReady})
-	s.realFind("default: {agent_version: 1.0.0}\n")
+	s.realFind("1.0.0")
 	p := s.connectProxy("127.0.0.1:8080")
 	u := []string{"env", "HTTPS_PROXY=" + secretProxy, updater, "--debug"}
 	command := func(args ...string) []string { return append(u[:len(u):len(u)], args...) }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,21 +28,20 @@ const (
 )
 
 // realFind serves the scene's releases as find.example and puts the CA to trust
-// into the host. groups is the file of groups, to be edited by edit.
+// into the host.
 type realFind struct {
 	s      *scene
-	groups string
+	socket string
 	server *host.Server
 }
 
-func (s *scene) realFind(groups string) *realFind {
+func (s *scene) realFind(v string) *realFind {
 	s.T.Helper()
 	dir := s.T.TempDir()
-	f := &realFind{s: s, groups: filepath.Join(dir, "groups.yaml")}
-	f.edit(groups)
+	f := &realFind{s: s, socket: filepath.Join(dir, "find.sock")}
 	var err error
 	f.server, err = s.ServeFind(s.T.Context(), "127.0.0.1:3443", "serve", "--listen", "127.0.0.1:3443", "--hostname", "find.example",
-		"--self-signed", "--ca-out", filepath.Join(dir, "ca.pem"), "--releases", s.Releases, "--groups", f.groups)
+		"--self-signed", "--ca-out", filepath.Join(dir, "ca.pem"), "--releases", s.Releases, "--agent-version", v, "--admin-socket", f.socket)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -53,10 +52,12 @@ func (s *scene) realFind(groups string) *realFind {
 	return f
 }
 
-func (f *realFind) edit(groups string) {
+// wants has the server want another version.
+func (f *realFind) wants(v string) {
 	f.s.T.Helper()
-	if err := os.WriteFile(f.groups, []byte(groups), 0o644); err != nil {
-		f.s.T.Fatal(err)
+	out, err := exec.CommandContext(f.s.T.Context(), f.s.Program(host.Find()), "set-version", v, "--admin-socket", f.socket).CombinedOutput()
+	if err != nil {
+		f.s.T.Fatalf("set-version %s: %v\n%s%s", v, err, out, f.server.Output())
 	}
 }
 
@@ -75,10 +76,10 @@ func TestAPrivateCAIsTrustedOnceItIsNamed(t *testing.T) {
 	s := newScene(t)
 	s.MkdirAll(store)
 	s.Sound("1.0.0", "1.1.0")
-	f := s.realFind("default: {agent_version: 1.0.0}\nstaging: {agent_version: 1.0.0}\n")
+	f := s.realFind("1.0.0")
 
 	enable := func(proxy string, more ...string) []string {
-		return append([]string{updater, "enable", "--proxy", proxy, "--template", secureTemplate, "--health-window", scenes.Window, "--group", "staging"}, more...)
+		return append([]string{updater, "enable", "--proxy", proxy, "--template", secureTemplate, "--health-window", scenes.Window}, more...)
 	}
 	s.Refused("without the CA", []string{"certificate is not trusted", "--ca-file", "nothing was changed"}, enable(secureAddress)...)
 	s.Refused("under another name", []string{"certificate is not trusted", "not other.example", "nothing was changed"},
@@ -92,25 +93,13 @@ func TestAPrivateCAIsTrustedOnceItIsNamed(t *testing.T) {
 	s.Must("systemctl", "enable", "--now", "teleport")
 	s.Serves("1.0.0")
 
-	// The timer's runs trust it too, and follow an edit of the groups.
-	f.edit("default: {agent_version: 1.0.0}\nstaging: {agent_version: 1.1.0}\n")
+	// The timer's runs trust it too.
+	f.wants("1.1.0")
 	s.offers("1.1.0")
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the tick ended with %d", code)
 	}
 	s.Serves("1.1.0")
-	s.Configure(strings.Replace(s.Read(store+"/updates.yaml"), "group: staging", "group: other", 1))
-	s.offers("1.0.0")
-
-	// An edit with an error in it changes no answer.
-	f.edit("default: {agent_version: soon}\n")
-	host.Wait(t, patience, func() error {
-		if !strings.Contains(f.server.Output(), "the groups file cannot be used") {
-			return fmt.Errorf("the server says nothing of it:\n%s", f.server.Output())
-		}
-		return nil
-	})
-	s.offers("1.0.0")
 }
 
 // connectProxy is an HTTP proxy in the host's network. Whatever it is asked to
@@ -178,7 +167,7 @@ func TestTheHTTPProxyOfTheEnvironmentIsUsed(t *testing.T) {
 	s := newScene(t)
 	s.MkdirAll(store)
 	s.Sound("1.0.0", "1.1.0")
-	f := s.realFind("default: {agent_version: 1.0.0}\n")
+	f := s.realFind("1.0.0")
 	s.Write("/etc/hosts", "127.0.0.1 localhost\n")
 	p := s.connectProxy("127.0.0.1:8080")
 	const environment = "HTTPS_PROXY=http://ann:secret@127.0.0.1:8080"
@@ -204,7 +193,7 @@ func TestTheHTTPProxyOfTheEnvironmentIsUsed(t *testing.T) {
 
 	s.Write("/etc/systemd/system/teleport-update.service.d/proxy.conf", "[Service]\nEnvironment="+environment+"\n")
 	s.Must("systemctl", "daemon-reload")
-	f.edit("default: {agent_version: 1.1.0}\n")
+	f.wants("1.1.0")
 	host.Wait(t, patience, func() error {
 		if code := s.Tick(); code != 0 {
 			t.Fatalf("the tick ended with %d", code)

@@ -113,13 +113,6 @@ func TestTheFindServersPackage(t *testing.T) {
 			s.Must("systemctl", "start", "teleport-find")
 			s.waitForAnswer("1.2.3 now")
 
-			// A version in the configuration goes before the store.
-			s.Write(config, s.Read(config)+"TELEPORT_FIND_AGENT_VERSION=1.0.0\n")
-			s.Must("systemctl", "restart", "teleport-find")
-			s.waitForAnswer("1.0.0 now")
-			if r := s.Try("teleport-find", "mode", "suspended"); r.Code != 1 || !strings.Contains(r.Stderr, "answers from its --agent-version") {
-				t.Errorf("a change without an effect: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
-			}
 			if out := s.Apt("purge", "teleport-find"); !strings.Contains(out, "/var/lib/teleport-find stays") {
 				t.Errorf("purge does not say what it leaves:\n%s", out)
 			}

@@ -144,13 +144,13 @@ func (d *demo) release(v string, variant stamp.Variant) error {
 }
 
 func (d *demo) startFind() error {
-	fmt.Printf("  # teleport-find serve --releases %s --groups %s\n", "releases", "groups.yaml")
+	fmt.Println("  # teleport-find serve --releases releases --admin-socket find.sock")
 	return d.StartFind(d.ctx)
 }
 
 // announce makes find want a version.
 func (d *demo) announce(v string) error {
-	fmt.Printf("  # echo '%s' > groups.yaml\n", site.Groups(v))
+	fmt.Printf("  # teleport-find set-version %s --admin-socket find.sock\n", v)
 	return d.Announce(d.ctx, v)
 }
 

@@ -39,10 +39,7 @@ type Options struct {
 	Hooks Hooks
 	// Certificate returns when the certificate for hosts ends, or the zero time; may be nil.
 	Certificate func() time.Time
-	// Frozen says why resources cannot be used: the answers come from somewhere else.
-	// If it is set, Stored is not used.
-	Frozen string
-	Log    *slog.Logger
+	Log         *slog.Logger
 }
 
 // Hooks are the webhooks that get events.
@@ -57,14 +54,10 @@ type Hooks interface {
 type api struct{ Options }
 
 func (a *api) known(w http.ResponseWriter, kind string) bool {
-	switch {
-	case a.Frozen != "":
-		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
-	case !slices.Contains(rollout.Kinds, kind) && !slices.Contains(rollout.SystemKinds, kind):
-		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("there are no resources of the kind %.60q", kind)})
-	default:
+	if slices.Contains(rollout.Kinds, kind) || slices.Contains(rollout.SystemKinds, kind) {
 		return true
 	}
+	parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("there are no resources of the kind %.60q", kind)})
 	return false
 }
 
@@ -138,15 +131,10 @@ func number(w http.ResponseWriter, r *http.Request, name string, usual, limit in
 	return min(n, limit), true
 }
 
-// steered reports whether the answers come from the store. If not, it answers with an error.
+// steered reports whether an engine runs. If not, it answers with an error.
 func (a *api) steered(w http.ResponseWriter) bool {
-	switch {
-	case a.Frozen != "":
-		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
-	case a.Engine == nil:
+	if a.Engine == nil {
 		parts.Reply(w, http.StatusServiceUnavailable, adminapi.Error{Error: "this server runs no engine"})
-	default:
-		return true
 	}
-	return false
+	return a.Engine != nil
 }

@@ -12,10 +12,6 @@ import (
 )
 
 func (a *api) history(w http.ResponseWriter, r *http.Request) {
-	if a.Frozen != "" {
-		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
-		return
-	}
 	limit, ok := number(w, r, "limit", defaultPage, maxPage)
 	if !ok {
 		return

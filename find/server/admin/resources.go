@@ -35,10 +35,6 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) put(w http.ResponseWriter, r *http.Request) {
-	if a.Frozen != "" {
-		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
-		return
-	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxResource))
 	if err != nil {
 		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: fmt.Sprintf("the resources could not be read, or are larger than %d bytes",

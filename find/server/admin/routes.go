@@ -88,8 +88,6 @@ func (a *api) fleetRoutes(mux *http.ServeMux) {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			switch {
-			case a.Frozen != "":
-				parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
 			case a.Fleet == nil:
 				parts.Reply(w, http.StatusConflict, adminapi.Error{Error: "this server takes no reports of hosts"})
 			case !a.Fleet.AwaitLoaded(r.Context()):

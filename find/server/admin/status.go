@@ -9,10 +9,6 @@ import (
 )
 
 func (a *api) status(w http.ResponseWriter, _ *http.Request) {
-	if a.Frozen != "" {
-		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
-		return
-	}
 	parts.Reply(w, http.StatusOK, a.serverStatus())
 }
 

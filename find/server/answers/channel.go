@@ -24,15 +24,3 @@ func (s *Stored) Window(group string) (rollout.Window, bool) {
 	}
 	return rollout.Window{}, false
 }
-
-// Channel implements GroupSource. It returns no version unless hosts shall update to
-// it: such an updater asks nothing else.
-func (s *Static) Channel(group string) (string, bool) {
-	if a := s.Answer(group, ""); a.AutoUpdate {
-		return a.Version, false
-	}
-	return "", false
-}
-
-// Window implements GroupSource. A groups file has none.
-func (s *Static) Window(string) (rollout.Window, bool) { return rollout.Window{}, false }

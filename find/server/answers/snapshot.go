@@ -188,6 +188,14 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 	return errors.Join(s.check(n, spec.TargetVersion), s.check(n, spec.StartVersion))
 }
 
+// served returns the answer as hosts get it.
+func served(a find.Answer) (find.Answer, error) {
+	if a.Version == "" {
+		a.AutoUpdate = false
+	}
+	return a, a.Check()
+}
+
 // check makes sure that every answer can be served.
 func (s *Stored) check(n *snapshot, v rollout.Semver) error {
 	a := n.base

@@ -1,4 +1,4 @@
-// Package answers decides on the answers to hosts, from a file with groups or from the resources of a store. It
+// Package answers decides on the answers to hosts, from the resources of a store. It
 // reads, checks and writes these resources for people. Answers come from memory; while the store cannot be
 // written or read, their version stays, and they let no host update.
 package answers

@@ -22,3 +22,14 @@ func TestSQLiteConforms(t *testing.T) {
 		return both[0], both[1]
 	})
 }
+
+func TestAStoreInMemoryConforms(t *testing.T) {
+	Run(t, func(t *testing.T) (one, other store.Store) {
+		s, err := store.OpenMemory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s, s
+	})
+}

@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"teleport-update/integration/host"
@@ -26,10 +26,9 @@ const (
 type Site struct {
 	Host *host.Host
 
-	dir    string // releases and the groups file
-	agent  string // the built stand-in
-	find   *host.Server
-	groups string
+	dir   string // releases and the admin socket
+	agent string // the built stand-in
+	find  *host.Server
 }
 
 // Prepare installs what hosts need and builds the programs and the root that
@@ -61,7 +60,6 @@ func New(ctx context.Context) (_ *Site, err error) {
 	if s.dir, err = os.MkdirTemp("", "teleport-update-site-"); err != nil {
 		return nil, err
 	}
-	s.groups = filepath.Join(s.dir, "groups.yaml")
 	if s.agent, err = host.Build(ctx, host.Agent()); err != nil {
 		return nil, err
 	}
@@ -101,34 +99,24 @@ func (s *Site) Release(spec release.Spec) error {
 	return err
 }
 
+// socket is where find takes commands.
+func (s *Site) socket() string { return filepath.Join(s.dir, "find.sock") }
+
 // StartFind starts teleport-find. It names the newest release until Announce.
 func (s *Site) StartFind(ctx context.Context) (err error) {
-	if err := os.WriteFile(s.groups, []byte("{}\n"), 0o644); err != nil {
-		return err
-	}
-	s.find, err = s.Host.ServeFind(ctx, FindAddress, "serve", "--releases", s.dir, "--groups", s.groups)
+	s.find, err = s.Host.ServeFind(ctx, FindAddress, "serve", "--releases", s.dir, "--admin-socket", s.socket())
 	return err
 }
 
-// Groups is the line of the groups file by which find wants a version.
-func Groups(v string) string { return fmt.Sprintf("default: {agent_version: %s}", v) }
-
-// Announce makes find want a version, and waits until find says so.
+// Announce makes find want a version.
 func (s *Site) Announce(ctx context.Context, v string) error {
-	heard := len(s.find.Output())
-	if err := os.WriteFile(s.groups, []byte(Groups(v)+"\n"), 0o644); err != nil {
+	program, err := host.Build(ctx, host.Find())
+	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, host.Patience)
-	defer cancel()
-	for {
-		if strings.Contains(s.find.Output()[heard:], "agent_version="+v) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("teleport-find did not take up %q:\n%s", Groups(v), s.find.Output())
-		case <-time.After(50 * time.Millisecond):
-		}
+	out, err := exec.CommandContext(ctx, program, "set-version", v, "--admin-socket", s.socket()).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("teleport-find set-version %s: %w\n%s%s", v, err, out, s.find.Output())
 	}
+	return nil
 }
