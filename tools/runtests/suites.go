@@ -66,6 +66,7 @@ var suites = []suite{
 	{"nightly", "make test-nightly", func() ([]*test, error) {
 		return []*test{
 			campaign("integration/hostfaults", "30m", "TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers"),
+			campaign("integration/hostfaults", "90m", "TestARestoreOnASlowDisk"),
 			campaign("integration/powercut", "4h", "TestEveryState"),
 			campaign("integration/repository", "60m", ""),
 			campaign("integration/fleetguides", "30m", "TestPages|TestAScriptThroughAProxy"),
