@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -151,4 +153,158 @@ func checkHead(kind, wantKind, api string, m Metadata, name string) error {
 		return fmt.Errorf("metadata.revision: %d is not a revision", m.Revision)
 	}
 	return nil
+}
+
+// Limits bound the configurations that a server takes, for a server that others configure. Zero is no limit.
+type Limits struct {
+	// Groups is how many groups a schedule may have.
+	Groups int
+	// Days is how many days there may be from the start of the first group to the start of the last one. Days on which
+	// no group may start do not count, so a schedule without Sundays is not longer.
+	Days int
+}
+
+// Within returns an error that names everything beyond the limits. c has passed its
+// Check.
+func (c *Config) Within(l Limits) error {
+	var found faults
+	for _, schedule := range []struct {
+		name   string
+		groups []Group
+	}{{"regular", c.Spec.Agents.Schedules.Regular}, {"critical", c.Spec.Agents.Schedules.Critical}} {
+		path, groups := "spec.agents.schedules."+schedule.name, schedule.groups
+		found.addf(l.Groups > 0 && len(groups) > l.Groups, "%s: there are %d groups, and this server takes no more than %d in a schedule", path,
+			len(groups), l.Groups)
+		if l.Days <= 0 || c.Spec.Agents.Strategy == TimeBased { // whose groups have their windows each day
+			continue
+		}
+		hours := workingSpan(groups)
+		found.addf(hours > 24*l.Days, "%s: from the start of the first group to that of the last one it takes %d hours, and this "+
+			"server takes no more than %d days", path, hours, l.Days)
+	}
+	return found.err()
+}
+
+// workingSpan returns the most hours from the start of the first group to the start of the last one, if groups may
+// start on each day.
+func workingSpan(groups []Group) (worst int) {
+	daily := slices.Clone(groups)
+	wait := make([][maxSpan]int, len(daily))
+	for i := range daily {
+		daily[i].Days = []Day{EveryDay}
+		wait[i] = waits(daily[i])
+	}
+	direct := before(daily)
+	order, _ := topological(direct)
+	starts := make([]int, len(daily))
+	for release := range 24 {
+		first, last := -1, 0
+		for _, i := range order {
+			ready := release
+			for _, j := range direct[i] {
+				ready = max(ready, starts[j]+1+daily[i].WaitHours)
+			}
+			starts[i] = ready + wait[i][ready%maxSpan]
+			if first < 0 || starts[i] < first {
+				first = starts[i]
+			}
+			last = max(last, starts[i])
+		}
+		worst = max(worst, last-first)
+	}
+	return worst
+}
+
+// Faults is the error of a resource with several faults. It lists all of them, each with its path, so that one attempt
+// shows them all.
+type Faults struct{ list []error }
+
+const (
+	// maxFaults is how many faults are kept.
+	maxFaults = 50
+	// maxFaultText is how many bytes an error shows of them.
+	maxFaultText = 1000
+)
+
+// Error implements error, in one line.
+func (f *Faults) Error() string {
+	text := f.list[0].Error()
+	for i, err := range f.list[1:] {
+		next := "; " + err.Error()
+		if len(text)+len(next) > maxFaultText {
+			return fmt.Sprintf("%s; and %d more", text, len(f.list)-1-i)
+		}
+		text += next
+	}
+	return text
+}
+
+// Unwrap returns all of them.
+func (f *Faults) Unwrap() []error { return f.list }
+
+// faults are the faults found so far.
+type faults []error
+
+// add adds the faults of an error, which may be nil.
+func (f *faults) add(err error) {
+	if err == nil {
+		return
+	}
+	several, ok := errors.AsType[*Faults](err)
+	list := []error{err}
+	if ok {
+		list = several.list
+	}
+	*f = append(*f, list[:min(len(list), maxFaults-len(*f))]...)
+}
+
+// addf adds a fault if wrong is true.
+func (f *faults) addf(wrong bool, format string, args ...any) {
+	if wrong {
+		f.add(fmt.Errorf(format, args...))
+	}
+}
+
+// full reports whether further faults are dropped.
+func (f faults) full() bool { return len(f) >= maxFaults }
+
+// err returns nil, the only fault, or all of them as *Faults.
+func (f faults) err() error {
+	switch len(f) {
+	case 0:
+		return nil
+	case 1:
+		return f[0]
+	}
+	return &Faults{f}
+}
+
+var linePrefix = regexp.MustCompile(`^line [0-9]+: `)
+
+// pathOf is the path that the text of a fault begins with.
+func pathOf(err error) string {
+	path, _, _ := strings.Cut(linePrefix.ReplaceAllString(err.Error(), ""), ": ")
+	return path
+}
+
+// following returns all faults, without those in found that only follow from a value that could not be read.
+func following(unread, found error) error {
+	var all faults
+	all.add(unread)
+	if found == nil {
+		return all.err()
+	}
+	read := all
+	var of faults
+	of.add(found)
+	for _, err := range of {
+		fromUnread := false
+		for _, before := range read {
+			fromUnread = fromUnread || pathOf(err) == pathOf(before)
+		}
+		if !fromUnread {
+			all.add(err)
+		}
+	}
+	return all.err()
 }

@@ -1,5 +1,7 @@
 package rollout
 
+import "reflect"
+
 // Config is the resource autoupdate_config: how and when hosts are updated. All of
 // it but the mode takes effect with the next rollout.
 //
@@ -19,7 +21,7 @@ package rollout
 //	      immediate: {jitter_seconds: 60}
 //	  tools: {mode: enabled}               # or disabled, which unset is
 //
-// The spellings of RFD 0169 are taken too, see rfd.go.
+// The spellings of RFD 0169 are taken too, see spellings.go.
 type Config struct {
 	Kind     string     `json:"kind" yaml:"kind"`
 	Version  string     `json:"version,omitempty" yaml:"version,omitempty"`
@@ -108,3 +110,53 @@ func (c *Config) GetKind() string { return KindConfig }
 
 // GetMetadata implements Resource.
 func (c *Config) GetMetadata() *Metadata { return &c.Metadata }
+
+// EffectiveMode is the more restrictive of the modes that are set. If neither is set,
+// agents are not updated. Both resources may be nil.
+func EffectiveMode(c *Config, v *Version) Mode {
+	order := []Mode{Disabled, Suspended, Enabled}
+	var set []Mode
+	if c != nil {
+		set = append(set, c.Spec.Agents.Mode)
+	}
+	if v != nil {
+		set = append(set, v.Spec.Agents.Mode)
+	}
+	for _, mode := range order {
+		for _, m := range set {
+			if m == mode {
+				return mode
+			}
+		}
+	}
+	return Disabled
+}
+
+// Waiting returns the paths of differences between two configurations that take effect
+// only with the next rollout. Both may be nil. The mode is not among the paths, since
+// it acts at once.
+func Waiting(before, after *Config) (paths []string) {
+	var a, b ConfigAgents
+	if before != nil {
+		a = before.Spec.Agents
+	}
+	if after != nil {
+		b = after.Spec.Agents
+	}
+	for _, part := range []struct {
+		path          string
+		before, after any
+	}{
+		{"spec.agents.strategy", a.Strategy, b.Strategy},
+		{"spec.agents.maintenance_window_duration", a.Window, b.Window},
+		{"spec.agents.unmatched", a.Unmatched, b.Unmatched},
+		{"spec.agents.schedules.regular", a.Schedules.Regular, b.Schedules.Regular},
+		{"spec.agents.schedules.critical", a.Schedules.Critical, b.Schedules.Critical},
+		{"spec.agents.schedules.immediate", a.Schedules.Immediate, b.Schedules.Immediate},
+	} {
+		if !reflect.DeepEqual(part.before, part.after) {
+			paths = append(paths, part.path)
+		}
+	}
+	return paths
+}

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -100,16 +99,6 @@ const (
 	omitHeld      = "held by an order"
 	omitUnmatched = "its group is in no schedule (unmatched: hold)"
 )
-
-// Fleet is the hosts that report, at one moment. Neither it nor its hosts change
-// while somebody counts.
-type Fleet interface {
-	// All returns every host that is known.
-	All() iter.Seq[*Host]
-	// Host returns the host of an id, or nil. The hosts that it and All return are
-	// valid until the next one is asked for.
-	Host(id HostID) *Host
-}
 
 // CountOptions are the parameters of a Count.
 type CountOptions struct {

@@ -1,8 +1,6 @@
 package rollout
 
-import (
-	"time"
-)
+import "time"
 
 // Query has the parameters of a host's question. Any of them may be missing, or anything at all.
 type Query struct {
@@ -337,4 +335,20 @@ func (t *groupAnswer) picked(q Query) bool {
 
 func (t *groupAnswer) reached(host string) bool {
 	return host != "" && t.last >= 0 && t.plan.Within(ParseHostID(host), t.last)
+}
+
+// Channel returns the version for updaters of RFD 0109 that follow a group, and whether
+// it is critical. Such an updater moves to any version that it gets: in its window or,
+// if the version is critical, at once. So Channel returns only the version that hosts
+// of the group shall update to now. It returns none before the turn of the group, if
+// updates are disabled or suspended, if the group is halted, and while only some of its
+// hosts have their turn. Without a version, an updater stays as it is. Only the target
+// is ever critical: nobody hurries back.
+func (s *Snapshot) Channel(group string, now time.Time) (v Semver, critical bool) {
+	a := s.Find(Query{Group: group}, now)
+	if !a.AutoUpdate {
+		return "", false
+	}
+	hurry := s.rollout.Spec.Schedule == Critical || s.rollout.Spec.Schedule == Immediate
+	return a.Version, hurry && a.Version == s.rollout.Spec.TargetVersion
 }

@@ -166,3 +166,84 @@ func TestTheRolloutOfAnotherVersionIsNone(t *testing.T) {
 	w.version.Spec.Agents.Schedule = Immediate
 	w.wantTold("a", "a-0", "17.3.0 now")
 }
+
+// What an updater of RFD 0109 is told, for every row of what find answers: it never
+// moves where a host of its group would not.
+func TestWhatAChannelThatFollowsAGroupSays(t *testing.T) {
+	group := func(more string) string { return regular(`{name: dev, ` + everyDay + more + `}`) }
+	begin := func(w *world) {
+		w.add("dev", 3, "17.2.0")
+		w.begin("Mon 10:30")
+		w.tick()
+	}
+	seen := make(map[*FindRow]bool)
+	for _, tc := range []struct {
+		name, agents string
+		act          func(w *world)
+		ask          string
+		want         string
+	}{
+		{"disabled", group(""), func(w *world) { begin(w); w.config.Spec.Agents.Mode = Disabled }, "dev", ""},
+		{"suspended, unstarted", group(""), func(w *world) { w.begin("Mon 08:00"); w.config.Spec.Agents.Mode = Suspended }, "dev", ""},
+		{"suspended, active", group(""), func(w *world) { begin(w); w.config.Spec.Agents.Mode = Suspended }, "dev", ""},
+		{"example 10, immediate", group(""), func(w *world) { w.version = versionWith("", Immediate); w.tick() }, "dev", "17.2.1 critical"},
+		{"unstarted", group(""), func(w *world) { w.begin("Mon 08:00") }, "dev", ""},
+		{"unstarted, critical", group(""), func(w *world) {
+			w.version = versionWith("", Critical)
+			w.begin("Mon 08:00")
+		}, "dev", ""},
+		{"unstarted, critical, with windows of its own", "schedules: {critical: [{name: dev, days: [Sun], start_hour: 4}]}", func(w *world) {
+			w.version = versionWith("", Critical)
+			w.begin("Mon 08:00")
+			w.tick()
+		}, "dev", ""},
+		{"rolled back, critical", group(""), func(w *world) {
+			w.version = versionWith("", Critical)
+			begin(w)
+			w.order(Order{Verb: Rollback})
+		}, "dev", "17.2.0"},
+		{"unstarted, and the start version is the target", group(""), func(w *world) {
+			w.version.Spec.Agents.StartVersion = "17.2.1"
+			w.begin("Mon 08:00")
+		}, "dev", ""},
+		{"canary, halted", group(", canary_count: 1"), func(w *world) { begin(w); w.fail(w.canaryNames("dev")[0]); w.tick() }, "dev", ""},
+		{"canary", group(", canary_count: 1"), begin, "dev", ""},
+		{"active, halted", group(", max_failed_before_halt: 0%"), func(w *world) { begin(w); w.fail("dev-0"); w.tick() }, "dev", ""},
+		{"active with a plan", group(", max_in_flight: 1"), func(w *world) { begin(w); w.pass(time.Minute) }, "dev", ""},
+		{"active", group(""), begin, "dev", "17.2.1"},
+		{"active, critical", group(""), func(w *world) { w.version = versionWith("", Critical); begin(w) }, "dev", "17.2.1 critical"},
+		{"time-based, active", "strategy: time-based, " + group(""), begin, "dev", "17.2.1"},
+		{"time-based, after its window, with a dead engine", "strategy: time-based, " + group(""), func(w *world) { begin(w); w.now = w.now.Add(time.Hour) }, "dev", ""},
+		{"time-based, done", "strategy: time-based, " + group(""), func(w *world) { begin(w); w.pass(time.Hour) }, "dev", ""},
+		{"done", group(""), func(w *world) { begin(w); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "dev", "17.2.1"},
+		{"rolled back", group(""), func(w *world) { begin(w); w.order(Order{Verb: Rollback}) }, "dev", "17.2.0"},
+		{"example 6, a group that is not there", group(""), begin, "typo", "17.2.1"},
+		{"example 6, no group", group(""), begin, "", "17.2.1"},
+		{"held", "unmatched: hold, " + group(""), begin, "typo", ""},
+		{"no groups", "", func(w *world) { w.tick() }, "dev", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, tc.agents)
+			tc.act(w)
+			v, critical := w.snapshot().Channel(tc.ask, w.now)
+			got := string(v)
+			if critical {
+				got += " critical"
+			}
+			if got != tc.want {
+				t.Errorf("it says %q; want %q", got, tc.want)
+			}
+			told := w.snapshot().Find(Query{Group: tc.ask}, w.now)
+			if v != "" && !told.AutoUpdate {
+				t.Errorf("it says %s, and hosts are not told to update", v)
+			}
+			seen[told.Row] = true
+		})
+	}
+	for i := range FindTable {
+		if !seen[&FindTable[i]] && FindTable[i].update != ordered { // a channel is no host
+
+			t.Errorf("no case is of the row %s; %s", FindTable[i].Mode, FindTable[i].Group)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // Conditions of a group at its turn.
@@ -260,29 +259,3 @@ func (s *step) heldBackMessage() string {
 	}
 	return fmt.Sprintf("%d hosts may be in flight, and the agents of as many hosts are down already", s.n.Flight.Limit)
 }
-
-func nameOf(hostname, id string) string {
-	if hostname == "" {
-		return excerpt(id)
-	}
-	return fmt.Sprintf("%s (%s)", excerpt(hostname), excerpt(id))
-}
-
-func notEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	if len(s) > maxMessage {
-		s = s[:maxMessage] + "…"
-	}
-	s = strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s), "")
-	return &s
-}
-
-// maxMessage bounds the text of one host in a rollout.
-const maxMessage = 300

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"teleport-update/find"
 )
 
 // What a host has said, and where that leaves it in a trial that began at 10:00.
@@ -190,59 +192,40 @@ func TestReportsThatCannotBeOnesAreRefused(t *testing.T) {
 	}
 }
 
-// Who may be next, in a plan of ten hosts with two in flight.
-func TestTheFlightOfAPlan(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		index    int
-		set      func(w *world, hosts []string)
-		place    int
-		inFlight int
-		silent   int
-		down     int
-	}{
-		{"nobody has had a turn", -1, nil, 1, 0, 0, 0},
-		{"two are in flight", 1, func(w *world, h []string) { w.poll(h[0]); w.poll(h[1]) }, 1, 2, 0, 0},
-		{"one is silent", 1, func(w *world, h []string) { w.poll(h[0]) }, 1, 2, 1, 0},
-		{"one is done", 1, func(w *world, h []string) { w.poll(h[0]); w.update(h[1], "17.2.1") }, 2, 1, 0, 0},
-		{"one has failed", 1, func(w *world, h []string) { w.poll(h[0]); w.fail(h[0]) }, 2, 1, 1, 0},
-		{"one was pinned", 1, func(w *world, h []string) { w.fleet.named(h[0]).Pinned = true }, 2, 1, 1, 0},
-		{"both are done", 1, func(w *world, h []string) { w.update(h[0], "17.2.1"); w.update(h[1], "17.2.1") }, 3, 0, 0, 0},
-		{"the next ones are on the target already", 1, func(w *world, h []string) {
-			w.update(h[0], "17.2.1")
-			w.update(h[2], "17.2.1")
-			w.update(h[3], "17.2.1")
-		}, 4, 1, 1, 0},
-		{"one is silent and gone", 1, func(w *world, h []string) { w.fleet.named(h[0]).LastSeen = w.now.Add(-26 * time.Minute) }, 2, 1, 1, 0},
-		{"one that comes later is gone", -1, func(w *world, h []string) { w.fleet.named(h[0]).LastSeen = w.now.Add(-26 * time.Minute) }, 1, 0, 0, 0},
-		{"the agent of one that comes later is down", -1, func(w *world, h []string) { w.fleet.named(h[9]).Unhealthy = true }, 0, 0, 0, 1},
-		{"the agents of two that come later are down", -1, func(w *world, h []string) { w.fleet.named(h[9]).Unhealthy = true; w.fleet.named(h[8]).Unhealthy = true }, -1, 0, 0, 2},
-		{"the agent of the next one is down", -1, func(w *world, h []string) { w.fleet.named(h[0]).Unhealthy = true }, 1, 0, 0, 1},
-		{"the agent of one in flight is down", 0, func(w *world, h []string) { w.poll(h[0]); w.fleet.named(h[0]).Unhealthy = true }, 1, 1, 0, 0},
-		{"more are in flight than there should be", 5, nil, 5, 6, 6, 0},
-		{"all have had their turn", 9, func(w *world, h []string) {
-			for _, h := range h {
-				w.update(h, "17.2.1")
-			}
-		}, 9, 0, 0, 0},
+// A host that sends its name as find.HostID has it is the one that a server knows by that name.
+func TestAHostIsTheSameByItsNameAndByTheIDThatItSends(t *testing.T) {
+	for name, known := range map[string]bool{
+		"11111111-2222-3333-4444-555555555555":   true,
+		"AAAAAAAA-2222-3333-4444-555555555555":   true,
+		"123456789012-i-0123456789abcdef0":       true,
+		"123456789012-i-01234567":                true,
+		"123456789012-i-0123":                    false,
+		"123456789012-i-0123456789abcdef0\n":     false,
+		"123456789012-i-0123456789ABCDEF0":       false,
+		"1123456789012-i-0123456789abcdef0":      false,
+		"web-1":                                  false,
+		"":                                       false,
+		"{11111111-2222-3333-4444-555555555555}": false,
 	} {
-		w := newWorld(t, regular("{name: a, "+everyDay+", max_in_flight: 2, max_failed_before_halt: 100%, max_timeout_before_halt: 0}"))
-		w.add("a", 10, "17.2.0")
-		w.begin("Mon 10:00")
-		w.tick()
-		g := w.group("a")
-		g.Plan.LastActiveHostIndex = tc.index
-		if tc.set != nil {
-			tc.set(w, w.inOrder("a"))
+		id, ok := find.HostID(name)
+		if _, isUUID := ParseUUID(id); ok != known || ok != isUUID || ok && ParseHostID(id) != ParseHostID(name) {
+			t.Errorf("%q is sent as %q, %v, and known as %v", name, id, ok, ParseHostID(name))
 		}
-		f := w.counts().Groups[0].Flight
-		if f.Place != tc.place || f.InFlight != tc.inFlight || f.Silent != tc.silent || f.Unhealthy != tc.down || f.Limit != 2 || f.Hosts != 10 {
-			t.Errorf("%s: %+v; want %+v", tc.name, f, tc)
+	}
+}
+
+func TestHostIDs(t *testing.T) {
+	const text = "c757ad82-95f2-4416-ae9d-a20ffd9b5a54"
+	id := ParseHostID(text)
+	if id.String() != text || ParseHostID(strings.ToUpper(text)) != id {
+		t.Errorf("%s is read as %s", text, id)
+	}
+	seen := map[HostID]string{id: text}
+	for _, other := range []string{"", "a", text[:35], text + "0", strings.Replace(text, "-", "0", 1), strings.Replace(text, "c", "g", 1), text[1:] + "-", "278576220453-i-01234567890abcdef"} {
+		got := ParseHostID(other)
+		if before, there := seen[got]; there {
+			t.Errorf("%q is the same host as %q", other, before)
 		}
-		// An answer that comes too early from a server that does not know all hosts.
-		w.counted = false
-		if early := w.counts().Groups[0]; early.TimedOut > 0 {
-			t.Errorf("%s: %d have timed out before the counts are complete", tc.name, early.TimedOut)
-		}
+		seen[got] = other
 	}
 }

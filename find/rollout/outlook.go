@@ -24,32 +24,9 @@ type Outlook struct {
 // Word is the state of a rollout, in a word.
 type Word string
 
-// Scene holds everything that a person's look at a rollout depends on.
-type Scene struct {
-	Config  *Config  // may be nil
-	Version *Version // nil: none is set
-	Rollout *Rollout // may be nil
-	Counts  Counts   // of the rollout
-	// CompleteAt is when the counts will be complete; zero if nobody knows.
-	CompleteAt time.Time
-	Now        time.Time
-}
-
 // Look returns the outlook of a scene. It is a pure function.
 func Look(s Scene) Outlook {
 	return newSight(s).look()
-}
-
-func newSight(s Scene) *sight {
-	s.Rollout = s.counted()
-	v := &sight{Scene: s}
-	if s.Version != nil {
-		v.target, v.mode = s.Version.Spec.Agents.TargetVersion, EffectiveMode(s.Config, s.Version)
-	}
-	if s.Rollout != nil {
-		v.groups = s.Rollout.Status.Groups
-	}
-	return v
 }
 
 func (v *sight) look() Outlook {
@@ -64,50 +41,6 @@ func (v *sight) look() Outlook {
 		}
 	}
 	panic("the last outlook holds of every scene")
-}
-
-// counted returns the rollout with the present counts: its own are up to a minute old.
-func (s Scene) counted() *Rollout {
-	if s.Rollout == nil || s.Version == nil || !s.Rollout.Of(s.Version) {
-		return s.Rollout
-	}
-	e := newEngine(s.Rollout, s.Counts, s.Now)
-	e.refresh()
-	for i, step := range e.steps {
-		if s.soFar(i) {
-			counts := step.g.counts()
-			counts.present, counts.upToDate, counts.unhealthy = step.n.Present, step.n.UpToDate, step.n.Unhealthy
-			step.g.setCounts(counts)
-		}
-	}
-	return e.r
-}
-
-// soFar reports whether the counts of a group are of the hosts that have reported so far: the server does not know all
-// hosts yet, and these are more than the last complete count has.
-func (s Scene) soFar(group int) bool {
-	return !s.Counts.Complete && group < len(s.Counts.Groups) && s.Counts.Groups[group].Present > s.Rollout.Status.Groups[group].PresentCount
-}
-
-// starts says when the groups start at the earliest. No group starts before the server knows all hosts.
-func (s Scene) starts(r *Rollout) []Start {
-	from := s.Now
-	if !s.Counts.Complete {
-		from = later(from, s.CompleteAt)
-	}
-	return Preview(s.Config, s.Version, r, from)
-}
-
-// reported is the number of hosts that have reported so far; 0 if the server knows all hosts.
-func (v *sight) reported() (hosts int) {
-	r := v.Rollout
-	if v.Counts.Complete || v.Version == nil || r == nil || !r.Of(v.Version) || v.Counts.Subject != r.Subject() {
-		return 0
-	}
-	for i := range v.Counts.Groups {
-		hosts += v.Counts.Groups[i].Present
-	}
-	return hosts
 }
 
 // outlook is a row of the table of outlooks.
@@ -140,58 +73,6 @@ var outlooks = []outlook{
 		(*sight).counting},
 	{"updating", "a group is canary or active", func(v *sight) bool { return v.first(in(Canarying, Active)) != nil }, (*sight).updating},
 	{"waiting", "none of these: the turn of the next group has not come", func(*sight) bool { return true }, (*sight).waiting},
-}
-
-// sight is a scene with derived values for the rows.
-type sight struct {
-	Scene
-	target Semver
-	mode   Mode
-	groups []GroupStatus
-	engine *engine // of offer
-}
-
-// lastStep is when a group took its last step, or the rollout began.
-func (v *sight) lastStep() (at time.Time) {
-	if v.Rollout == nil || !v.Rollout.Of(v.Version) {
-		return at
-	}
-	at = v.Rollout.Status.StartTime
-	for i := range v.groups {
-		at = later(at, v.groups[i].LastUpdateTime)
-	}
-	return at
-}
-
-func isPointedOut(g *GroupStatus) bool { return len(g.Conditions) > 0 }
-
-func in(states ...State) func(*GroupStatus) bool {
-	return func(g *GroupStatus) bool { return slices.Contains(states, g.State) }
-}
-
-// standing is the first group that is halted. Groups that a rollback of the rollout
-// halted do not count while any group is rolled back.
-func (v *sight) standing() *GroupStatus {
-	rolledBack := v.first(in(RolledBack)) != nil
-	return v.first(func(g *GroupStatus) bool {
-		return g.Halted != nil && (g.Halted.Reason != RolloutRollback || !rolledBack)
-	})
-}
-
-func (v *sight) first(holds func(*GroupStatus) bool) *GroupStatus {
-	if list := v.all(holds); len(list) > 0 {
-		return list[0]
-	}
-	return nil
-}
-
-func (v *sight) all(holds func(*GroupStatus) bool) (list []*GroupStatus) {
-	for i := range v.groups {
-		if holds(&v.groups[i]) {
-			list = append(list, &v.groups[i])
-		}
-	}
-	return list
 }
 
 func (v *sight) unset(o *Outlook) {
@@ -316,24 +197,6 @@ func (v *sight) rolledBack(o *Outlook) {
 	o.Commands = append(o.Commands, v.restart())
 }
 
-func (v *sight) heldUp() bool {
-	if v.Counts.Complete || v.first(in(Canarying, Active)) != nil {
-		return !v.Counts.Complete
-	}
-	start, ok := v.next()
-	return ok && (v.CompleteAt.IsZero() || !start.At.After(v.CompleteAt))
-}
-
-// next is the group that starts first, of those that wait for no other group.
-func (v *sight) next() (next Start, ok bool) {
-	for _, start := range v.starts(v.Rollout) {
-		if start.State == Unstarted && start.Waits == "" && start.After == "" && (!ok || start.At.Before(next.At)) {
-			next, ok = start, true
-		}
-	}
-	return next, ok
-}
-
 func (v *sight) counting(o *Outlook) {
 	o.At = v.CompleteAt
 	o.Commands = []Choice{wait("it goes on by itself")}
@@ -433,17 +296,104 @@ func (v *sight) waiting(o *Outlook) {
 	v.add(o, &v.groups[v.Rollout.group(next.Group)], StartUpdate)
 }
 
-// Clock is how people read a moment.
-func Clock(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC") }
+// The outlook of a rollout whose groups are all done. Done is a state of the engine: it
+// also follows from the end of a window, an hour without hosts, or a person's
+// "rollout done". So the words for people come from the counts.
 
-// ClockFrom is Clock for a moment before which nothing happens: the minute that it names is not too early.
-func ClockFrom(t time.Time) string { return Clock(t.Add(time.Minute - 1)) }
+// allUpdated reports whether every group is done and the version has come to it.
+func (v *sight) allUpdated() bool {
+	return v.allDone() && v.first(func(g *GroupStatus) bool { return !g.updated() }) == nil
+}
 
-// shellWord is a name as a word of a shell.
-func shellWord(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") == "" && !strings.HasPrefix(name, "-") &&
-		name != "" {
-		return name
+func (v *sight) allDone() bool { return v.Rollout.Status.State == Done }
+
+// updated reports whether there are hosts in the group, and enough of them on the
+// target.
+func (g *GroupStatus) updated() bool {
+	config := g.config()
+	return g.PresentCount > 0 && enough(g.UpToDateCount, max(1, config.threshold()), g.PresentCount)
+}
+
+// total is the hosts of all groups.
+type total struct {
+	present, upToDate, failed int
+	without                   []string // groups in which no host reports
+}
+
+func (v *sight) total() (t total) {
+	for i := range v.groups {
+		g := &v.groups[i]
+		t.present += g.PresentCount
+		t.upToDate += g.UpToDateCount
+		// Some that failed have come to the target later.
+		t.failed += min(g.FailedCount, max(0, g.PresentCount-g.UpToDateCount))
+		if g.PresentCount == 0 {
+			t.without = append(t.without, excerpt(g.Name))
+		}
 	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	return t
+}
+
+func (v *sight) done(o *Outlook) {
+	t := v.total()
+	o.Sentence = fmt.Sprintf("%s of all groups %s on %s.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target)
+	if t.failed > 0 {
+		o.Sentence = fmt.Sprintf("%s of all groups %s on %s; %d failed.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target, t.failed)
+	}
+	o.Commands = []Choice{wait("all groups have had their turn")}
+}
+
+// over is done without the hosts being updated.
+func (v *sight) over(o *Outlook) {
+	t := v.total()
+	timed := v.Rollout.within(untilClosed)
+	o.Sentence = "All groups are done; "
+	if timed {
+		o.Sentence = "Windows are over; "
+	}
+	switch {
+	case t.present == 0:
+		o.Sentence += fmt.Sprintf("no host reports, and the server cannot tell whether any is on %s.", v.target)
+	case t.failed > 0:
+		o.Sentence += fmt.Sprintf("%s %s on %s, %d failed.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target, t.failed)
+	default:
+		o.Sentence += fmt.Sprintf("%s %s on %s.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target)
+	}
+	if t.present > 0 && len(t.without) > 0 {
+		o.Sentence += fmt.Sprintf(" No host of %s reports.", some(t.without))
+	}
+	behind := v.first(func(g *GroupStatus) bool { return !g.updated() })
+	if !timed {
+		if t.upToDate < t.present {
+			o.Sentence += " The others are told to update."
+		}
+		o.Commands = []Choice{wait("all groups have had their turn"), v.restart()}
+		return
+	}
+	for _, start := range v.starts(v.Rollout) {
+		if start.Group == behind.Name && start.Waits == "" {
+			o.At = start.At
+			o.Sentence += fmt.Sprintf(" The next window of %s begins at %s.", excerpt(behind.Name), ClockFrom(start.At))
+		}
+	}
+	if !o.At.IsZero() {
+		o.Commands = []Choice{wait("the next window begins by itself")}
+	}
+	v.add(o, behind, StartUpdate)
+}
+
+// wentBack says how many hosts of groups that were rolled back have reached the version
+// of the rollback.
+func (v *sight) wentBack(groups []*GroupStatus) string {
+	there, present := 0, 0
+	for _, g := range groups {
+		if i := v.Rollout.group(g.Name); i < len(v.Counts.Groups) {
+			n := &v.Counts.Groups[i]
+			there, present = there+n.Versions[v.Rollout.back(g)], present+n.Present
+		}
+	}
+	if present == 0 {
+		return "; no host reports, and the server cannot tell whether any has"
+	}
+	return fmt.Sprintf("; %s %s there", ofHosts(there, present), areOf(present))
 }

@@ -203,15 +203,11 @@ func TestTheCommandsOfAnOutlookAreNotRefused(t *testing.T) {
 	}
 }
 
-// An overview has the counts of now: those in the rollout are a minute old.
-func TestAnOverviewCountsNow(t *testing.T) {
-	w := newWorld(t, regular(`{name: dev, `+everyDay+`}`))
-	names := w.add("dev", 4, "17.2.0")
-	w.begin("Mon 10:30")
-	w.tick()
-	w.update(names[0], "17.2.1")
-	g := Survey(w.scene()).Groups[0]
-	if g.UpToDate != 1 || g.Present != 4 || g.Versions["17.2.1"] != 1 || g.Versions["17.2.0"] != 3 || w.group("dev").UpToDateCount != 0 {
-		t.Errorf("it counts %+v, and the rollout %d", g, w.group("dev").UpToDateCount)
+// A group that comes first in the file, but not in its turn, is not the one that starts next.
+func TestTheNextGroupWaitsForNoOther(t *testing.T) {
+	w := newWorld(t, regular("{name: prod, "+everyDay+", requires: [dev]}", "{name: dev, "+everyDay+"}"))
+	w.begin("Mon 08:00")
+	if got := Look(w.scene()).Sentence; got != "Group dev starts at Mon 2025-06-02 10:00 UTC." {
+		t.Error(got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"teleport-update/internal/version"
 )
 
 // Overview is a rollout as "teleport-find status" shows it.
@@ -131,4 +133,32 @@ func Survey(s Scene) Overview {
 		o.Groups = append(o.Groups, line)
 	}
 	return o
+}
+
+// MostRun returns the version that most of the hosts in groups run, how many run it,
+// and of how many. Of two versions with as many hosts, it returns the newer one. It is
+// empty if nobody reports. The next rollout starts from this version: that a rollout is
+// done says little about the versions on its hosts.
+func MostRun(groups []GroupOverview) (most Semver, hosts, of int) {
+	sums := make(map[Semver]int)
+	for _, g := range groups {
+		for v, n := range g.Versions {
+			sums[v] += n
+			of += n
+		}
+	}
+	most, hosts = MostOf(sums)
+	return most, hosts, of
+}
+
+// MostOf returns the version that most hosts run, by the number of hosts on each, how many these are. Of two with as
+// many hosts, it returns the newer one. It is empty if no host has an agent.
+func MostOf[V ~string](versions map[V]int) (most V, hosts int) {
+	for v, n := range versions {
+		newer := n == hosts && version.Compare(string(v), string(most)) > 0
+		if v != "" && (n > hosts || newer) {
+			most, hosts = v, n
+		}
+	}
+	return most, hosts
 }

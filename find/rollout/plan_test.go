@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -26,13 +25,18 @@ func someHosts(n int) []HostID {
 	return hosts
 }
 
-// all are the pages of a plan.
-func (p *Plan) all(t *testing.T, name func() uint64) []Page {
-	pages, err := p.Pages(name)
-	if err != nil {
-		t.Fatal(err)
+func idsOf(names ...string) (ids []HostID) {
+	for _, name := range names {
+		ids = append(ids, ParseHostID(name))
 	}
-	return slices.Collect(pages)
+	return ids
+}
+
+func namesOf(p *Plan) (names []string) {
+	for _, id := range p.Hosts {
+		names = append(names, id.String())
+	}
+	return names
 }
 
 func TestAPlansOrderIsByLotAndCanBeComputedAgain(t *testing.T) {
@@ -80,99 +84,6 @@ func TestAPlansOrderIsByLotAndCanBeComputedAgain(t *testing.T) {
 	}
 }
 
-func TestPagesAreSmallAndReadAgain(t *testing.T) {
-	for _, n := range []int{0, 1, 2, 2600, 2700, 20_000} {
-		p := planOf(n)
-		p.Group = `a "group"/Ä` + strings.Repeat("g", 100)
-		number := uint64(math.MaxUint64)
-		pages := p.all(t, func() uint64 { number--; return number })
-		stored := make(map[string][]byte)
-		for i, page := range pages {
-			if len(page.Value) > 100<<10 {
-				t.Errorf("%d hosts: a page has %d bytes", n, len(page.Value))
-			}
-			if (page.Name == "") != (i == len(pages)-1) {
-				t.Errorf("%d hosts: page %d of %d is %q: the head is written last", n, i, len(pages), page.Name)
-			}
-			if i > 0 && !strings.Contains(string(page.Value), `"next_page":"`+pages[i-1].Name+`"`) {
-				t.Errorf("%d hosts: page %d does not name the one that was written before it", n, i)
-			}
-			if _, err := Parse(page.Value); err != nil {
-				t.Errorf("%d hosts: page %d is not the resource: %v", n, i, err)
-			}
-			stored[page.Name] = page.Value
-		}
-		if want := (n + 2600) / 2601; n > 0 && (len(pages) < want || len(pages) > want+1) {
-			t.Errorf("%d hosts are in %d pages", n, len(pages))
-		}
-		read, names, err := ReadPlan(stored[""], func(name string) ([]byte, error) { return stored[name], nil })
-		if err != nil || read.Group != p.Group || !read.StartTime.Equal(p.StartTime) || !slices.Equal(read.Hosts, p.Hosts) || len(names) != len(pages)-1 {
-			t.Errorf("%d hosts: %v, %d names", n, err, len(names))
-		}
-	}
-}
-
-func TestABrokenChainIsNoPlan(t *testing.T) {
-	pagesOf := func(p *Plan) ([]Page, map[string][]byte) {
-		number := uint64(0)
-		pages := p.all(t, func() uint64 { number++; return number })
-		stored := make(map[string][]byte)
-		for _, page := range pages {
-			stored[page.Name] = page.Value
-		}
-		return pages, stored
-	}
-	later := planOf(9000)
-	later.StartTime = later.StartTime.Add(time.Second)
-	_, others := pagesOf(later)
-	for name, tc := range map[string]struct {
-		damage func(stored map[string][]byte)
-		want   string
-	}{
-		"a page is missing":       {func(s map[string][]byte) { delete(s, "2") }, "page 2: it is gone"},
-		"the last one is missing": {func(s map[string][]byte) { delete(s, "1") }, "page 3: it is gone"},
-		"a page of another plan":  {func(s map[string][]byte) { s["2"] = others["2"] }, "page 2 belongs to another plan"},
-		"a page in a circle": {func(s map[string][]byte) {
-			s["2"] = []byte(strings.Replace(string(s["2"]), `"next_page":"1"`, `"next_page":"2"`, 1))
-		}, "hosts, and says 9000"},
-		"a page that is cut":     {func(s map[string][]byte) { s["1"] = s["1"][:500] }, "page 3: unexpected EOF"},
-		"a page that ends early": {func(s map[string][]byte) { s["2"] = []byte(strings.Replace(string(s["2"]), `,"next_page":"1"`, "", 1)) }, "hosts, and says 9000"},
-		"a field too many":       {func(s map[string][]byte) { s["2"] = []byte(strings.Replace(string(s["2"]), `"hosts"`, `"guests"`, 1)) }, `unknown field "guests"`},
-		"another resource": {func(s map[string][]byte) {
-			s["2"] = []byte(`{"kind":"autoupdate_config","metadata":{"name":"a"},"spec":{}}`)
-		}, "kind: autoupdate_config is not agent_rollout_plan"},
-		"nothing": {func(map[string][]byte) {}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, stored := pagesOf(planOf(9000))
-			tc.damage(stored)
-			p, _, err := ReadPlan(stored[""], func(name string) ([]byte, error) {
-				if page, ok := stored[name]; ok {
-					return page, nil
-				}
-				return nil, errors.New("it is gone")
-			})
-			if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || p != nil) {
-				t.Errorf("got %v; want %s", err, tc.want)
-			}
-		})
-	}
-}
-
-func idsOf(names ...string) (ids []HostID) {
-	for _, name := range names {
-		ids = append(ids, ParseHostID(name))
-	}
-	return ids
-}
-
-func namesOf(p *Plan) (names []string) {
-	for _, id := range p.Hosts {
-		names = append(names, id.String())
-	}
-	return names
-}
-
 func TestTheIndexFindsEveryPlace(t *testing.T) {
 	hosts := append(namesOf(planOf(5000)), "278576220453-i-01234567890abcdef", "a host", strings.ToUpper(hostID("in capitals")))
 	x, err := NewIndex(idsOf(hosts...))
@@ -212,33 +123,89 @@ func TestTheIndexFindsEveryPlace(t *testing.T) {
 	}
 }
 
-func TestHostIDs(t *testing.T) {
-	const text = "c757ad82-95f2-4416-ae9d-a20ffd9b5a54"
-	id := ParseHostID(text)
-	if id.String() != text || ParseHostID(strings.ToUpper(text)) != id {
-		t.Errorf("%s is read as %s", text, id)
-	}
-	seen := map[HostID]string{id: text}
-	for _, other := range []string{"", "a", text[:35], text + "0", strings.Replace(text, "-", "0", 1), strings.Replace(text, "c", "g", 1), text[1:] + "-", "278576220453-i-01234567890abcdef"} {
-		got := ParseHostID(other)
-		if before, there := seen[got]; there {
-			t.Errorf("%q is the same host as %q", other, before)
+// Who may be next, in a plan of ten hosts with two in flight.
+func TestTheFlightOfAPlan(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		index    int
+		set      func(w *world, hosts []string)
+		place    int
+		inFlight int
+		silent   int
+		down     int
+	}{
+		{"nobody has had a turn", -1, nil, 1, 0, 0, 0},
+		{"two are in flight", 1, func(w *world, h []string) { w.poll(h[0]); w.poll(h[1]) }, 1, 2, 0, 0},
+		{"one is silent", 1, func(w *world, h []string) { w.poll(h[0]) }, 1, 2, 1, 0},
+		{"one is done", 1, func(w *world, h []string) { w.poll(h[0]); w.update(h[1], "17.2.1") }, 2, 1, 0, 0},
+		{"one has failed", 1, func(w *world, h []string) { w.poll(h[0]); w.fail(h[0]) }, 2, 1, 1, 0},
+		{"one was pinned", 1, func(w *world, h []string) { w.fleet.named(h[0]).Pinned = true }, 2, 1, 1, 0},
+		{"both are done", 1, func(w *world, h []string) { w.update(h[0], "17.2.1"); w.update(h[1], "17.2.1") }, 3, 0, 0, 0},
+		{"the next ones are on the target already", 1, func(w *world, h []string) {
+			w.update(h[0], "17.2.1")
+			w.update(h[2], "17.2.1")
+			w.update(h[3], "17.2.1")
+		}, 4, 1, 1, 0},
+		{"one is silent and gone", 1, func(w *world, h []string) { w.fleet.named(h[0]).LastSeen = w.now.Add(-26 * time.Minute) }, 2, 1, 1, 0},
+		{"one that comes later is gone", -1, func(w *world, h []string) { w.fleet.named(h[0]).LastSeen = w.now.Add(-26 * time.Minute) }, 1, 0, 0, 0},
+		{"the agent of one that comes later is down", -1, func(w *world, h []string) { w.fleet.named(h[9]).Unhealthy = true }, 0, 0, 0, 1},
+		{"the agents of two that come later are down", -1, func(w *world, h []string) { w.fleet.named(h[9]).Unhealthy = true; w.fleet.named(h[8]).Unhealthy = true }, -1, 0, 0, 2},
+		{"the agent of the next one is down", -1, func(w *world, h []string) { w.fleet.named(h[0]).Unhealthy = true }, 1, 0, 0, 1},
+		{"the agent of one in flight is down", 0, func(w *world, h []string) { w.poll(h[0]); w.fleet.named(h[0]).Unhealthy = true }, 1, 1, 0, 0},
+		{"more are in flight than there should be", 5, nil, 5, 6, 6, 0},
+		{"all have had their turn", 9, func(w *world, h []string) {
+			for _, h := range h {
+				w.update(h, "17.2.1")
+			}
+		}, 9, 0, 0, 0},
+	} {
+		w := newWorld(t, regular("{name: a, "+everyDay+", max_in_flight: 2, max_failed_before_halt: 100%, max_timeout_before_halt: 0}"))
+		w.add("a", 10, "17.2.0")
+		w.begin("Mon 10:00")
+		w.tick()
+		g := w.group("a")
+		g.Plan.LastActiveHostIndex = tc.index
+		if tc.set != nil {
+			tc.set(w, w.inOrder("a"))
 		}
-		seen[got] = other
+		f := w.counts().Groups[0].Flight
+		if f.Place != tc.place || f.InFlight != tc.inFlight || f.Silent != tc.silent || f.Unhealthy != tc.down || f.Limit != 2 || f.Hosts != 10 {
+			t.Errorf("%s: %+v; want %+v", tc.name, f, tc)
+		}
+		// An answer that comes too early from a server that does not know all hosts.
+		w.counted = false
+		if early := w.counts().Groups[0]; early.TimedOut > 0 {
+			t.Errorf("%s: %d have timed out before the counts are complete", tc.name, early.TimedOut)
+		}
 	}
 }
 
-func TestShares(t *testing.T) {
-	for _, tc := range []struct {
-		text  string
-		hosts int
-		want  int
-	}{
-		{"10%", 25, 2}, {"10%", 9, 1}, {"10%", 0, 1}, {"0%", 100, 0}, {"0", 100, 0}, {"5", 2, 5}, {"100%", 7, 7}, {"1%", 1_000_000, 10_000}, {"33%", 100, 33},
-	} {
-		var s Share
-		if err := s.UnmarshalText([]byte(tc.text)); err != nil || s.Of(tc.hosts) != tc.want || s.String() != tc.text {
-			t.Errorf("%s of %d hosts is %d, %v; want %d", tc.text, tc.hosts, s.Of(tc.hosts), err, tc.want)
-		}
+// A host of a plan or a canary that names another group is told what that group is
+// told. It holds no place in flight any more, and is counted where it is.
+func TestAHostThatNamesAnotherGroupIsWithdrawn(t *testing.T) {
+	w := newWorld(t, regular("{name: a, "+everyDay+", max_in_flight: 1}", "{name: b, days: ['*'], start_hour: 20}"))
+	w.add("a", 3, "17.2.0")
+	w.begin("Mon 10:00")
+	w.tick()
+	w.now = w.now.Add(10 * time.Second)
+	w.tick()
+	first, second := w.inOrder("a")[0], w.inOrder("a")[1]
+	w.poll(first)
+	w.wantTold("a", second, "17.2.1")
+	w.fleet.named(first).Group = "b"
+	w.now = w.now.Add(10 * time.Second)
+	w.tick()
+	if a := w.find(second); !a.AutoUpdate {
+		t.Error("the place of the host is not given to the next one")
 	}
+	if g := w.group("a"); g.TimedOutCount != 0 || g.FailedCount != 0 {
+		t.Errorf("it is counted as %d timed out and %d failed", g.TimedOutCount, g.FailedCount)
+	}
+	w = newWorld(t, regular("{name: a, "+everyDay+", canary_count: 1}", "{name: b, days: ['*'], start_hour: 20}"))
+	w.add("a", 3, "17.2.0")
+	w.begin("Mon 10:00")
+	w.tick()
+	w.fleet.named(w.canaryNames("a")[0]).Group = "b"
+	w.tick()
+	w.want("canary?Stalled unstarted")
 }

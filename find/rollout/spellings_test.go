@@ -37,3 +37,77 @@ func TestOtherPeoplesSpellings(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSpellingsOfTheRFDAreTaken(t *testing.T) {
+	const text = `kind: cluster_autoupdate_config
+spec:
+  agent_autoupdate: true
+  agent_group_schedules:
+    regular:
+    - name: staging-group
+      days: ["Sun", "Mon"]
+      start_hour: 3
+      jitter_seconds: 60
+      timeout_seconds: 60
+      failure_seconds: 0
+      max_in_flight: 25%
+      max_timeout_before_halt: 10%
+      max_failed_before_halt: 0
+      requires: ["test-group"]
+    - name: test-group
+  agent_default_schedules:
+    regular: {jitter_seconds: 5}
+    critical: {days: ["*"], start_hour: 7}
+    immediate: {jitter_seconds: 30}
+---
+kind: autoupdate_version
+spec:
+  agent_version: 15.1.1
+  agent_version_schedule: critical
+`
+	list, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `kind: autoupdate_config
+metadata:
+  name: autoupdate-config
+spec:
+  agents:
+    mode: enabled
+    schedules:
+      regular:
+        - name: staging-group
+          days: [Sun, Mon]
+          start_hour: 3
+          jitter_seconds: 60
+          timeout_seconds: 60
+          failure_seconds: 0
+          max_in_flight: 25%
+          max_timeout_before_halt: 10%
+          max_failed_before_halt: 0%
+          requires: [test-group]
+        - name: test-group
+          days: ['*']
+          start_hour: 0
+        - name: default
+          days: ['*']
+          start_hour: 0
+          jitter_seconds: 5
+      critical:
+        - name: default
+          days: ['*']
+          start_hour: 7
+      immediate:
+        jitter_seconds: 30
+`
+	if got, err := YAML(list[0]); string(got) != want || err != nil {
+		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, want)
+	}
+	if v := list[1].(*Version); v.Spec.Agents != (VersionAgents{TargetVersion: "15.1.1", Schedule: Critical}) || v.Metadata.Name != NameVersion {
+		t.Errorf("got %+v", v)
+	}
+	if list, err = Parse([]byte("kind: cluster_autoupdate_config\nspec: {agent_autoupdate: false}")); err != nil || list[0].(*Config).Spec.Agents.Mode != Disabled {
+		t.Errorf("%v, %v", list, err)
+	}
+}

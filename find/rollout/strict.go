@@ -218,14 +218,6 @@ func at(node *yaml.Node, path, problem string) error {
 	return errors.New(where + ": " + problem)
 }
 
-// excerpt shortens user input for one line.
-func excerpt(s string) string {
-	if quoted := strconv.Quote(s); len(s) > 60 || quoted != `"`+s+`"` {
-		return quoted[:min(len(quoted), 60)]
-	}
-	return s
-}
-
 func jsonDocuments(data []byte) (nodes []*yaml.Node, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()

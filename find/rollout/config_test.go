@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -72,43 +71,5 @@ func TestAllButTheModeWaitsForTheNextRollout(t *testing.T) {
 		if got := Waiting(tc.before, tc.after); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q; want %q", name, got, tc.want)
 		}
-	}
-}
-
-func TestWhatIsProbablyNotMeantIsPointedOut(t *testing.T) {
-	share := func(n int) *Share { return &Share{N: n} }
-	percent := func(n Percent) *Percent { return &n }
-	for name, tc := range map[string]struct {
-		group Group
-		want  string // in the only warning; empty for none
-	}{
-		"nothing":                             {Group{}, ""},
-		"a timeout of the health window":      {Group{TimeoutSeconds: hour(30)}, ""},
-		"a timeout below it and its jitter":   {Group{TimeoutSeconds: hour(60), JitterSeconds: hour(31)}, "regular[1].timeout_seconds: 60 is less than"},
-		"the default timeout and much jitter": {Group{JitterSeconds: hour(3600)}, ""},
-		"a failure below two polls":           {Group{FailureSeconds: hour(60)}, "failure_seconds: 60 is less than two polls of a host, and counts as 1200"},
-		"a failure of two polls":              {Group{FailureSeconds: hour(1200)}, ""},
-		"nobody in flight":                    {Group{MaxInFlight: share(0)}, "max_in_flight: none"},
-		"somebody in flight":                  {Group{MaxInFlight: share(1)}, ""},
-		"limits that all hosts may exceed":    {Group{MaxTimeoutBeforeHalt: percent(50), MaxFailedBeforeHalt: percent(50)}, "done as soon as it has started"},
-		"a wait for another group":            {Group{WaitHours: 1}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := configWith(Enabled)
-			tc.group.Name, tc.group.StartHour = "b", hour(5)
-			c.Spec.Agents.Schedules.Regular = []Group{{Name: "a", StartHour: hour(4)}, tc.group}
-			if err := c.Check(); err != nil {
-				t.Fatal(err)
-			}
-			got := c.Warnings()
-			if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
-				t.Errorf("got %q; want %q", got, tc.want)
-			}
-		})
-	}
-	c := configWith(Enabled)
-	c.Spec.Agents.Schedules.Regular = []Group{{Name: "a", StartHour: hour(4), WaitHours: 5}}
-	if got := c.Warnings(); len(got) != 1 || !strings.Contains(got[0], "regular[0].wait_hours: no group comes before it") {
-		t.Errorf("got %q", got)
 	}
 }

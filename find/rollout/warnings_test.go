@@ -62,30 +62,40 @@ func TestWhatIsForeseen(t *testing.T) {
 	}
 }
 
-// The next rollout starts from what hosts run, whatever became of the last one.
-func TestTheNextRolloutStartsFromWhatHostsRun(t *testing.T) {
-	group := func(versions map[Semver]int) GroupOverview { return GroupOverview{Versions: versions} }
-	for _, tc := range []struct {
-		groups []GroupOverview
-		want   Semver
+func TestWhatIsProbablyNotMeantIsPointedOut(t *testing.T) {
+	share := func(n int) *Share { return &Share{N: n} }
+	percent := func(n Percent) *Percent { return &n }
+	for name, tc := range map[string]struct {
+		group Group
+		want  string // in the only warning; empty for none
 	}{
-		{nil, ""},
-		{[]GroupOverview{group(nil), group(map[Semver]int{"": 9})}, ""},
-		{[]GroupOverview{group(map[Semver]int{"1.1.0": 10}), group(map[Semver]int{"1.1.0": 10, "1.0.0": 1})}, "1.1.0"}, // halted, and all but one updated
-		{[]GroupOverview{group(map[Semver]int{"1.1.0": 2}), group(map[Semver]int{"1.0.0": 20})}, "1.0.0"},              // a few tried it
-		{[]GroupOverview{group(map[Semver]int{"1.9.0": 5, "1.10.0": 5, "1.2.0": 5})}, "1.10.0"},
+		"nothing":                             {Group{}, ""},
+		"a timeout of the health window":      {Group{TimeoutSeconds: hour(30)}, ""},
+		"a timeout below it and its jitter":   {Group{TimeoutSeconds: hour(60), JitterSeconds: hour(31)}, "regular[1].timeout_seconds: 60 is less than"},
+		"the default timeout and much jitter": {Group{JitterSeconds: hour(3600)}, ""},
+		"a failure below two polls":           {Group{FailureSeconds: hour(60)}, "failure_seconds: 60 is less than two polls of a host, and counts as 1200"},
+		"a failure of two polls":              {Group{FailureSeconds: hour(1200)}, ""},
+		"nobody in flight":                    {Group{MaxInFlight: share(0)}, "max_in_flight: none"},
+		"somebody in flight":                  {Group{MaxInFlight: share(1)}, ""},
+		"limits that all hosts may exceed":    {Group{MaxTimeoutBeforeHalt: percent(50), MaxFailedBeforeHalt: percent(50)}, "done as soon as it has started"},
+		"a wait for another group":            {Group{WaitHours: 1}, ""},
 	} {
-		if got, _, _ := MostRun(tc.groups); got != tc.want {
-			t.Errorf("%v: %s; want %s", tc.groups, got, tc.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			c := configWith(Enabled)
+			tc.group.Name, tc.group.StartHour = "b", hour(5)
+			c.Spec.Agents.Schedules.Regular = []Group{{Name: "a", StartHour: hour(4)}, tc.group}
+			if err := c.Check(); err != nil {
+				t.Fatal(err)
+			}
+			got := c.Warnings()
+			if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
+				t.Errorf("got %q; want %q", got, tc.want)
+			}
+		})
 	}
-	w := newWorld(t, regular("{name: dev, "+everyDay+"}"))
-	w.add("dev", 3, "17.2.0")
-	w.join("ahead", "dev", "17.2.0")
-	w.fleet.named("ahead").Version = "17.3.0"
-	w.begin("Mon 08:00")
-	got := Foresee(w.scene())
-	if len(got) != 1 || !strings.Contains(got[0], "1 host of dev runs a version newer than the start version 17.2.0, up to 17.3.0") {
-		t.Errorf("foreseen: %q", got)
+	c := configWith(Enabled)
+	c.Spec.Agents.Schedules.Regular = []Group{{Name: "a", StartHour: hour(4), WaitHours: 5}}
+	if got := c.Warnings(); len(got) != 1 || !strings.Contains(got[0], "regular[0].wait_hours: no group comes before it") {
+		t.Errorf("got %q", got)
 	}
 }

@@ -226,3 +226,134 @@ func (w *world) all() (names []string) {
 	}
 	return names
 }
+
+func rowsOfCanaries(row rowTest) {
+	row("canary", "every canary reports the target", "active",
+		func(t *testing.T, in func(string) *world) {
+			w := in(regular("{name: a, " + everyDay + ", canary_count: 2}"))
+			w.add("a", 5, "17.2.0")
+			w.begin("Mon 10:00")
+			w.tick()
+			canaries := w.canaryNames("a")
+			w.update(canaries[0], "17.2.1")
+			w.tick()
+			w.want("canary")
+			if c := w.group("a").Canaries; !c[0].Success || c[1].Success {
+				t.Errorf("canaries %+v", c)
+			}
+			w.update(canaries[1], "17.2.1")
+			w.tick()
+			w.want("active")
+		})
+
+	row("canary", "a canary failed or rolled back, or reported the instruction and exceeded its time (timeout_seconds, else 1 h)", "halted",
+		func(t *testing.T, in func(string) *world) {
+			start := func(more string) (*world, string) {
+				w := in(regular("{name: a, "+everyDay+", canary_count: 1"+more+"}", "{name: b, "+everyDay+"}"))
+				w.add("a", 5, "17.2.0")
+				w.begin("Mon 10:00")
+				w.tick()
+				return w, w.canaryNames("a")[0]
+			}
+			w, c := start("")
+			w.fail(c)
+			w.tick()
+			w.want("canary!canary_failed unstarted")
+			w, c = start("")
+			w.report(c, func(b *Heartbeat) { b.Outcome = &Outcome{Target: "17.2.0", State: OutcomeFailed, Time: w.now} })
+			w.tick()
+			w.want("canary unstarted") // of another version
+			w, c = start("")
+			w.report(c, func(b *Heartbeat) { b.Outcome = &Outcome{Target: "17.2.1", State: OutcomeStarted, Time: w.now} })
+			w.pass(20*time.Minute, c)
+			w.want("canary unstarted")
+			w.pass(time.Minute, c)
+			w.want("canary!canary_failed unstarted") // began, and has not reported since
+			for more, limit := range map[string]time.Duration{"": time.Hour, ", timeout_seconds: 600": 10 * time.Minute, ", timeout_seconds: 600, jitter_seconds: 60": 11 * time.Minute} {
+				w, c = start(more)
+				w.pass(8 * time.Hour) // the time runs from its own report
+				w.want("canary?Stalled unstarted")
+				w.poll(c)
+				w.tick()
+				w.want("canary unstarted")
+				w.pass(limit - time.Second)
+				w.want("canary unstarted")
+				w.pass(time.Second)
+				w.want("canary!canary_timed_out unstarted")
+			}
+			w, c = start("")
+			w.poll(c)
+			w.jitter = 10 * time.Minute // of the server
+			w.pass(70*time.Minute - time.Second)
+			w.want("canary unstarted")
+		})
+
+	row("canary", "a canary is gone that has said nothing", "condition Stalled",
+		func(t *testing.T, in func(string) *world) {
+			w := in(regular("{name: a, " + everyDay + ", canary_count: 2}"))
+			w.add("a", 5, "17.2.0")
+			w.begin("Mon 10:00")
+			w.tick()
+			c := w.canaryNames("a")
+			w.update(c[1], "17.2.1")
+			w.pass(25*time.Minute, c...)
+			w.want("canary") // one has shown what it had to
+			w.pass(time.Minute, c...)
+			w.want("canary?Stalled")
+			w.report(c[0], nil)
+			w.tick()
+			w.want("canary?Stalled") // another server may not have heard of it
+			w.pass(conditionStays, c...)
+			w.want("canary")
+		})
+}
+
+func rowsOfTimeBasedGroups(row rowTest) {
+	row("unstarted/done (time-based)", "inside [start_hour, + maintenance_window_duration), past midnight too", "active, window_end set",
+		func(t *testing.T, in func(string) *world) {
+			agents := "strategy: time-based, maintenance_window_duration: 4h, " + regular("{name: us, days: [Mon, Sat], start_hour: 22}", "{name: eu, days: ['*'], start_hour: 4}")
+			for moment, want := range map[string]string{
+				"Mon 21:59": "unstarted unstarted", "Mon 22:00": "active unstarted", "Tue 01:59": "active unstarted", "Tue 02:00": "unstarted unstarted",
+				"Tue 22:30": "unstarted unstarted", "Sun 01:30": "active unstarted", "Wed 04:00": "unstarted active", "Wed 08:00": "unstarted unstarted",
+			} {
+				w := in(agents)
+				w.add("us", 3, "17.2.0")
+				w.begin(moment)
+				w.tick()
+				w.want(want)
+				if g := w.group("us"); g.State == Active && g.WindowEnd.Hour() != 2 {
+					t.Errorf("%s: the window ends %s", moment, g.WindowEnd)
+				}
+			}
+			w := in("strategy: time-based, " + regular("{name: us, days: [Mon], start_hour: 22}"))
+			w.begin("Mon 22:59")
+			w.tick()
+			w.want("active") // for an hour where nothing else is said
+			if end := w.group("us").WindowEnd; !end.Equal(when("Mon 23:00")) {
+				t.Errorf("the window ends %s", end)
+			}
+		})
+
+	row("active (time-based)", "now ≥ window_end", "done",
+		func(t *testing.T, in func(string) *world) {
+			w := in("strategy: time-based, maintenance_window_duration: 24h, " + regular("{name: us, days: ['*'], start_hour: 22}", "{name: eu, days: [Mon], start_hour: 4}"))
+			w.add("us", 3, "17.2.0")
+			w.add("eu", 3, "17.2.0")
+			w.begin("Mon 23:59")
+			w.tick()
+			w.want("active active")
+			w.pass(4 * time.Hour)
+			w.want("active active")
+			w.pass(time.Minute)
+			w.want("active done") // the one window follows the other
+			w.pass(20 * time.Hour)
+			w.want("active done")
+			for w.now.Weekday() != time.Monday || w.now.Hour() != 4 {
+				w.pass(10 * time.Minute)
+			}
+			w.want("active active") // again, a week later
+			w.order(Order{Verb: MarkDone, Groups: []string{"eu"}})
+			w.pass(10 * time.Hour)
+			w.want("active done") // once in a window
+		})
+}

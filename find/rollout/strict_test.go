@@ -1,58 +1,10 @@
 package rollout
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
-
-// What the configuration allows fits into the store as a rollout, whatever its hosts
-// are called.
-func TestTheLargestRolloutFitsIntoTheStore(t *testing.T) {
-	c := configWith(Enabled)
-	for i := range maxGroups {
-		g := Group{Name: fmt.Sprintf("%0100d", i), StartHour: hour(1), CanaryCount: maxCanaries, Requires: []string{fmt.Sprintf("%0100d", 0)}}
-		if i == 0 {
-			g.Requires = nil
-		}
-		c.Spec.Agents.Schedules.Regular = append(c.Spec.Agents.Schedules.Regular, g)
-	}
-	if err := c.Check(); err != nil {
-		t.Fatal(err)
-	}
-	r := NewRollout(c, versionWith(Enabled, Regular), time.Now())
-	for i := range r.Status.Groups {
-		g := &r.Status.Groups[i]
-		g.StartTime, g.DoneTime, g.WindowEnd = time.Now(), time.Now(), time.Now()
-		g.Halted = &Halted{Reason: HostsTimedOut, Message: strings.Repeat("m", maxProblems*(maxMessage+300))}
-		for range maxCanaries {
-			g.Canaries = append(g.Canaries, Canary{UpdaterID: strings.Repeat("u", 36), HostID: strings.Repeat("h", 36), Hostname: strings.Repeat("n", 63)})
-		}
-	}
-	data, err := JSON(r)
-	if err != nil || len(data) > 1<<20 {
-		t.Errorf("%d bytes, %v", len(data), err)
-	}
-	c.Spec.Agents.Schedules.Regular = append(c.Spec.Agents.Schedules.Regular, Group{Name: "more", StartHour: hour(1)})
-	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "regular[256]: there are more than 256 groups") {
-		t.Errorf("got %v", err)
-	}
-	c.Spec.Agents.Schedules.Regular = nil
-	for i := range maxGroups {
-		c.Spec.Agents.Schedules.Regular = append(c.Spec.Agents.Schedules.Regular, Group{Name: fmt.Sprintf("%0200d", i), StartHour: hour(1), Requires: []string{fmt.Sprintf("%0200d", max(i-1, 0))}})
-	}
-	c.Spec.Agents.Schedules.Regular[0].Requires = nil
-	for i := range c.Spec.Agents.Schedules.Regular {
-		for j := range min(i, 2) {
-			c.Spec.Agents.Schedules.Regular[i].Requires = append(c.Spec.Agents.Schedules.Regular[i].Requires, c.Spec.Agents.Schedules.Regular[max(0, i-2-j)].Name)
-		}
-	}
-	if err := c.Check(); err == nil {
-		t.Error("a configuration of any size is taken")
-	}
-}
 
 func TestAliasesAreFollowed(t *testing.T) {
 	const text = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {schedules: {regular: [{name: a, start_hour: 1, days: &d [Mon]}, {name: b, start_hour: 2, days: *d}]}}}"

@@ -118,17 +118,6 @@ func (s *step) whoGoesBack(to Semver) string {
 	return strings.Join(parts, "; ")
 }
 
-// verb is a verb of so many hosts.
-func verb(plural string, n int) string {
-	switch {
-	case n != 1:
-		return plural
-	case strings.HasSuffix(plural, "o"):
-		return plural + "es"
-	}
-	return plural + "s"
-}
-
 // back is the version for the hosts of a group that was rolled back.
 func (r *Rollout) back(g *GroupStatus) Semver {
 	if g.RollbackVersion != "" {

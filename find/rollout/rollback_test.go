@@ -78,3 +78,40 @@ func TestWhereARollbackGoes(t *testing.T) {
 		t.Errorf("it names %s", said(o.Commands))
 	}
 }
+
+// A rollback on a server that has just started names the hosts that have reported.
+func TestARollbackNamesTheHostsThatHaveReported(t *testing.T) {
+	w := newWorld(t, regular("{name: dev, "+everyDay+"}"))
+	w.begin("Mon 10:00")
+	w.tick()
+	w.counted = false
+	rollback := Order{Verb: Rollback, Groups: []string{"dev"}}
+	for _, want := range []string{"so far no host of the group has reported; all are told to go to 17.2.0",
+		"3 hosts go from 17.2.1 to 17.2.0; so far 3 hosts of the group have reported; all are told to go to 17.2.0"} {
+		result, err := rollback.Apply(w.config, w.version, w.rollout, w.counts(), w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := result.Steps[0].Message; !strings.HasPrefix(got, want) {
+			t.Errorf("it says %s; want %s", got, want)
+		}
+		w.add("dev", 3, "17.2.1")
+	}
+}
+
+// What a rollback of the whole rollout has halted is named with a command once no
+// group is rolled back any more.
+func TestGroupsThatARollbackHaltedAreNamed(t *testing.T) {
+	w := newWorld(t, regular("{name: a, "+everyDay+"}", "{name: b, "+everyDay+"}"))
+	w.add("a", 3, "17.2.0")
+	w.begin("Mon 10:00")
+	w.tick()
+	w.order(Order{Verb: Rollback})
+	w.want("rolledback unstarted!rollout_rolled_back")
+	w.order(Order{Verb: MarkDone, Groups: []string{"a"}})
+	o := Look(w.scene())
+	if o.Word != "halted" || !strings.HasSuffix(said(o.Commands), "rollout retry b (lets it start in its turn); rollout done b "+
+		"(ends it: tells its hosts, none of which reports, to update to 17.2.1)") {
+		t.Errorf("%s: %s %s", o.Word, o.Sentence, said(o.Commands))
+	}
+}

@@ -2,7 +2,10 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"teleport-update/internal/version"
 )
 
 // Foresee returns warnings about a rollout whose groups have not had their turn: that
@@ -82,6 +85,32 @@ func nobodyReports(r *Rollout, n Counts) []string {
 			"its hosts have updated; %s", some(without), period, help)}
 	}
 	return nil
+}
+
+// newerThanStart warns of groups before their turn whose hosts run a version that is
+// newer than the start version: new hosts would install an older one beside them.
+func newerThanStart(r *Rollout, n Counts) (list []string) {
+	start := string(r.Spec.StartVersion)
+	for i := range r.Status.Groups {
+		g := &r.Status.Groups[i]
+		if g.State != Unstarted {
+			continue
+		}
+		newer, newest := 0, start
+		for v, count := range n.Groups[i].Versions {
+			if v == "" || v == r.Spec.TargetVersion || version.Compare(string(v), start) <= 0 {
+				continue
+			}
+			newer += count
+			newest = slices.MaxFunc([]string{newest, string(v)}, version.Compare)
+		}
+		if newer > 0 {
+			list = append(list, fmt.Sprintf("%s of %s %s a version newer than the start version %s, up to %s: new hosts of the "+
+				"group install the older one, and a rollback goes back to it (--start)",
+				hosts(newer), excerpt(g.Name), verb("run", newer), start, newest))
+		}
+	}
+	return list
 }
 
 // hostTime is how long a host holds its place in flight, as a rule: until its next
@@ -166,10 +195,40 @@ func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
 	return fmt.Sprintf("%s, and a plan expires 24 hours after its start: the group will be halted then; %s", words, raise)
 }
 
-// roughly is a duration for people.
-func roughly(d time.Duration) string {
-	if d < 2*time.Hour {
-		return fmt.Sprintf("%d minutes", int(d.Round(time.Minute)/time.Minute))
+// healthWindow is how long an updater watches a new version by default.
+const healthWindow = 30 * time.Second
+
+// Warnings returns, with its path, each setting that is valid but probably a mistake.
+func (c *Config) Warnings() (list []string) {
+	agents := c.Spec.Agents
+	for _, schedule := range []struct {
+		name   string
+		groups []Group
+	}{{"regular", agents.Schedules.Regular}, {"critical", agents.Schedules.Critical}} {
+		direct := before(schedule.groups)
+		for i := range schedule.groups {
+			g := &schedule.groups[i]
+			path := fmt.Sprintf("spec.agents.schedules.%s[%d]", schedule.name, i)
+			if least := healthWindow + g.jitter(); g.TimeoutSeconds != nil && g.timeout() < least {
+				list = append(list, fmt.Sprintf("%s.timeout_seconds: %d is less than the time that a host may wait and watches the new "+
+					"version, %d: sound hosts will time out",
+					path, *g.TimeoutSeconds, int(least/time.Second)))
+			}
+			if g.FailureSeconds != nil && g.silence() > time.Duration(*g.FailureSeconds)*time.Second {
+				list = append(list, fmt.Sprintf("%s.failure_seconds: %d is less than two polls of a host, and counts as %d", path, *g.FailureSeconds,
+					int(goneFor/time.Second)))
+			}
+			if g.WaitHours > 0 && len(direct[i]) == 0 {
+				list = append(list, fmt.Sprintf("%s.wait_hours: no group comes before it, and it waits for nothing", path))
+			}
+			if g.MaxInFlight != nil && g.MaxInFlight.N == 0 {
+				list = append(list, fmt.Sprintf("%s.max_in_flight: none of its hosts will ever be told to update", path))
+			}
+			if g.threshold() == 0 {
+				list = append(list, fmt.Sprintf("%s.max_failed_before_halt: with max_timeout_before_halt it allows for all hosts, and "+
+					"the group is done as soon as it has started", path))
+			}
+		}
 	}
-	return fmt.Sprintf("%d hours", int(d.Round(time.Hour)/time.Hour))
+	return list
 }
