@@ -49,7 +49,7 @@ var suites = []suite{
 	{"faults", "make test-faults", func() ([]*test, error) {
 		return []*test{
 			campaign("installer/transaction", "10m", "TestEveryPhaseEachCallEachOutcome"),
-			campaign("integration/hostfaults", "60m", "TestATransactionKilledAtEveryCall|TestATransactionCutOffByASoftReboot|TestAReplacementKilledAtEveryCall|TestPowerCutsOfWholeHosts|TestPowerCutsOfReplacements|TestAFullHost"),
+			campaign("integration/hostfaults", "100m", "TestATransactionKilledAtEveryCall|TestATransactionCutOffByASoftReboot|TestAReplacementKilledAtEveryCall|TestPowerCutsOfWholeHosts|TestPowerCutsOfReplacements|TestAFullHost"),
 			campaign("integration/others", "90m", ""),
 			campaign("integration/others/before", "90m", ""),
 			campaign("integration/others/pairs", "90m", ""),
