@@ -388,27 +388,3 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.data.String()
 }
-
-func writeFile(t *testing.T, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "file")
-	truncate(t, path, content)
-	return path
-}
-
-// edit replaces the file, as most editors do.
-func edit(t *testing.T, path, content string) {
-	t.Helper()
-	truncate(t, path+".new", content)
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// truncate writes in place.
-func truncate(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}

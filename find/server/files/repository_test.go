@@ -1,4 +1,4 @@
-package server
+package files_test
 
 import (
 	"log/slog"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/find/server"
 	"teleport-update/find/server/files"
 )
 
@@ -54,9 +55,9 @@ func serveRepository(t *testing.T, dir string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(repository.Wrap(New(Options{Answers: new(byGroup), Log: log})))
-	t.Cleanup(server.Close)
-	return server.URL + "/"
+	web := httptest.NewServer(repository.Wrap(server.New(server.Options{Log: log})))
+	t.Cleanup(web.Close)
+	return web.URL + "/"
 }
 
 func TestARepositoryServesItsFilesAndNothingElse(t *testing.T) {
@@ -190,7 +191,9 @@ func TestARepositoryMayBeExchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := serveRepository(t, link)
-	move(t, one, one+".old")
+	if err := os.Rename(one, one+".old"); err != nil {
+		t.Fatal(err)
+	}
 	if resp, _ := get(t, url+"teleport-update.repo"); resp.StatusCode != 404 {
 		t.Errorf("while there is none: %s", resp.Status)
 	}
@@ -210,5 +213,29 @@ func TestAFolderThatIsNoRepositoryIsRefused(t *testing.T) {
 		if _, err := files.OpenRepository(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", dir, err, want)
 		}
+	}
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	truncate(t, path, content)
+	return path
+}
+
+// edit replaces the file, as most editors do.
+func edit(t *testing.T, path, content string) {
+	t.Helper()
+	truncate(t, path+".new", content)
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// truncate writes in place.
+func truncate(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

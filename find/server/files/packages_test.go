@@ -1,4 +1,4 @@
-package server
+package files_test
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"teleport-update/find/server"
 	"teleport-update/find/server/files"
 )
 
@@ -22,9 +23,9 @@ func TestPackagesAreListedTheNewestLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer packages.Close()
-	server := httptest.NewServer(New(Options{Answers: new(byGroup), Packages: packages, InstallScript: []byte("#!/bin/sh\n"), Log: slog.New(slog.DiscardHandler)}))
-	defer server.Close()
-	url := server.URL + files.PackagesPath
+	web := httptest.NewServer(server.New(server.Options{Packages: packages, InstallScript: []byte("#!/bin/sh\n"), Log: slog.New(slog.DiscardHandler)}))
+	defer web.Close()
+	url := web.URL + files.PackagesPath
 	if resp, body := get(t, url+files.ChecksumsName); resp.StatusCode != 200 || body != "" {
 		t.Errorf("an empty folder: %s: %s", resp.Status, body)
 	}
@@ -75,7 +76,7 @@ func TestPackagesAreListedTheNewestLast(t *testing.T) {
 	if _, body := get(t, url+files.ChecksumsName); !strings.HasPrefix(body, fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte("another")), listed[0])) {
 		t.Errorf("after a change:\n%s", body)
 	}
-	if resp, body := get(t, server.URL+InstallScriptPath); resp.StatusCode != 200 || body != "#!/bin/sh\n" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+	if resp, body := get(t, web.URL+server.InstallScriptPath); resp.StatusCode != 200 || body != "#!/bin/sh\n" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("the install script: %s %q %v", resp.Status, body, resp.Header)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package files_test
 
 import (
 	"bufio"
@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/find/server"
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/parts"
 )
@@ -139,9 +140,9 @@ func TestReleasesOverTLSAndWithAccessLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer releases.Close()
-	handler := New(Options{Answers: new(byGroup), Releases: releases, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	server := httptest.NewTLSServer(handler)
-	resp, err := server.Client().Get(server.URL + files.ReleasesPath + tarball)
+	handler := server.New(server.Options{Releases: releases, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	web := httptest.NewTLSServer(handler)
+	resp, err := web.Client().Get(web.URL + files.ReleasesPath + tarball)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestReleasesOverTLSAndWithAccessLog(t *testing.T) {
 	if err != nil || !bytes.Equal(body, content) {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
-	server.Close() // waits for the handler, and so for its line in the log
+	web.Close() // waits for the handler, and so for its line in the log
 	if want := fmt.Sprintf("bytes=%d", len(content)); !strings.Contains(log.String(), want) {
 		t.Errorf("no %s in %s", want, log.String())
 	}
@@ -246,9 +247,9 @@ func serveReleases(t *testing.T) (dir, url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { releases.Close() })
-	server := httptest.NewServer(New(Options{Answers: new(byGroup), Releases: releases, Log: slog.New(slog.DiscardHandler)}))
-	t.Cleanup(server.Close)
-	return dir, server.URL + files.ReleasesPath
+	web := httptest.NewServer(server.New(server.Options{Releases: releases, Log: slog.New(slog.DiscardHandler)}))
+	t.Cleanup(web.Close)
+	return dir, web.URL + files.ReleasesPath
 }
 
 // raw asks for a path as it is, which no http.Client would.
@@ -289,4 +290,27 @@ func random(n int) []byte {
 	data := make([]byte, n)
 	rand.NewChaCha8([32]byte{1}).Read(data)
 	return data
+}
+
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return do(t, req)
+}
+
+func do(t *testing.T, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
 }
