@@ -13,12 +13,14 @@ import (
 	"teleport-update/internal/version"
 )
 
-// History returns the last transactions of this host, the newest last.
+// History returns the last transactions of this host, the newest first.
 func (i *Installer) History() (state.History, error) {
 	if err := i.readable(); err != nil {
 		return state.History{}, err
 	}
-	return state.ReadHistory(i.Machine.Host.Paths.History())
+	h, err := state.ReadHistory(i.Machine.Host.Paths.History())
+	slices.Reverse(h.Ended)
+	return h, err
 }
 
 // addEnded adds the transaction in updates.yaml to the history, if it is not there: the command that made it may have been killed, and a

@@ -53,10 +53,11 @@ func TestTheHistoryHasEachTransactionOnce(t *testing.T) {
 
 	whole, err := i.History()
 	must(t, err)
-	h := whole.Ended
+	h := slices.Clone(whole.Ended)
 	if len(h) != 4 {
 		t.Fatalf("there are %+v", h)
 	}
+	slices.Reverse(h) // the newest is the first
 	if s := h[1]; s.Cause != "update" || s.By != "ann" || s.To != oss("1.2.0") || s.Result != state.FailedEarly || s.Error != "404" || !s.Time.Equal(noon.Add(2*time.Minute+2*time.Second)) {
 		t.Errorf("an attempt that failed before anything was changed: %+v", s)
 	}
@@ -94,8 +95,8 @@ func TestTheHistoryKeepsAHundredTransactions(t *testing.T) {
 	whole, err := i.History()
 	must(t, err)
 	h := whole.Ended
-	if len(h) != state.HistoryLength || !h[0].Time.Equal(noon.Add(5*time.Minute)) {
-		t.Errorf("%d transactions, the first at %v", len(h), h[0].Time)
+	if len(h) != state.HistoryLength || !h[len(h)-1].Time.Equal(noon.Add(5*time.Minute)) || h[0].Time.Before(h[1].Time) {
+		t.Errorf("%d transactions, from %v to %v", len(h), h[0].Time, h[len(h)-1].Time)
 	}
 	writeFile(t, i.Machine.Host.Paths.History(), "no JSON")
 	if h, err := i.History(); h.Ended == nil || len(h.Ended) != 0 || err == nil {

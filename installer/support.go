@@ -116,7 +116,9 @@ func (i *Installer) supportParts() []part {
 		{"verify.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			findings, err := i.Verify(ctx)
 			for n := range findings {
-				findings[n].Detail = leftOut
+				if findings[n].Detail != "" {
+					findings[n].Detail = leftOut
+				}
 			}
 			var b bytes.Buffer
 			view.WriteFindings(&b, findings)

@@ -33,7 +33,7 @@ func (i *Installer) Verify(ctx context.Context) ([]view.Finding, error) {
 	q := decision.Question{Deep: true}
 	i.desired(ctx, c, StatusOptions{Offline: true}, &q)
 	verdict := i.judge(ctx, s, c, &q)
-	findings = append(findings, view.Findings(verdict, i.fine(ctx, s, c))...)
+	findings = append(findings, view.Findings(verdict, unseen(s)...)...)
 	if unread == nil && c.Spec.ActiveVersion == "" {
 		findings = append(findings, view.Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"})
 	}
@@ -103,20 +103,16 @@ func (i *Installer) verifyPolicy(c state.Config, entries []versions.Entry) (all 
 	return all
 }
 
-// fine returns a text about each subject with which nothing is wrong.
-func (i *Installer) fine(ctx context.Context, s *survey.Survey, c state.Config) map[string]string {
-	fine := map[string]string{"links and units": "not looked at: there is no version that they could lead to"}
+// unseen returns the subjects that verify cannot look at, because there is no version to look at.
+func unseen(s *survey.Survey) (subjects []string) {
 	v, err := s.Version()
-	if err == nil && v.Whole {
-		fine["links and units"] = fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)
+	if err != nil || !v.Whole {
+		subjects = append(subjects, "links and units")
 	}
 	if err != nil || !v.Whole || v.Unusable != nil {
-		fine["other users"] = "not looked at: there is no version whose programs they could run"
+		subjects = append(subjects, "other users")
 	}
-	if agent, err := s.Agent(ctx); err == nil {
-		fine["agent"] = view.AgentOf(agent, nil).Text(i.Machine.Now())
-	}
-	return fine
+	return subjects
 }
 
 func (i *Installer) roleOf(c state.Config, t versions.Tree) string {

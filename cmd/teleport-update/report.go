@@ -82,9 +82,7 @@ func (a *app) verifyCommand() *cli.Command {
 			problems, blind := view.WriteFindings(a.stdout, findings)
 			switch {
 			case problems > 0:
-				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).
-					To("`teleport-update update` repairs the active version, links and units, or `teleport-update enable` if updates are disabled; " +
-						"each line says what else to do")
+				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("each line says what to do")
 			case blind > 0:
 				return failure.Unchanged("%d of %d checks could not be made", blind, len(findings)).To("each line says why")
 			}

@@ -126,7 +126,10 @@ func otherUpdater(h *facts, f *finder) error {
 
 func updaterBroken(h *facts, f *finder) error {
 	o, err := h.Own(h)
-	for _, p := range append(o.Problems, o.Overruled...) {
+	for _, p := range o.Problems {
+		f.found(nil, p+"; `teleport-update update` repairs it")
+	}
+	for _, p := range o.Overruled {
 		f.found(nil, p)
 	}
 	if u := o.Run; err == nil && !o.Others && len(u.Command) > 0 && !u.Runs("update") && !u.RunsByShell("teleport-update update") {

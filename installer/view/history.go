@@ -12,7 +12,7 @@ import (
 	"teleport-update/internal/console"
 )
 
-// WriteHistory prints transactions for a person, the newest last.
+// WriteHistory prints transactions for a person, in their order.
 func WriteHistory(w io.Writer, h state.History) error {
 	if len(h.Ended) == 0 {
 		_, err := fmt.Fprintln(w, "This host has not switched to a version yet.")

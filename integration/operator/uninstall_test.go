@@ -57,7 +57,7 @@ func TestTheHistoryAndTheSummaryOfAHost(t *testing.T) {
 	if len(lines) != 4 {
 		t.Fatalf("the history says:\n%s", text)
 	}
-	for n, want := range [][]string{{"enable", " 1.0.0 ", "succeeded", "download"}, {"update", "timer", "1.0.0 ", "1.1.0 ", "backup", "watch"}, {"rollback", "1.1.0 ", "1.0.0 ", "downtime"}} {
+	for n, want := range [][]string{{"rollback", "1.1.0 ", "1.0.0 ", "downtime"}, {"update", "timer", "1.0.0 ", "1.1.0 ", "backup", "watch"}, {"enable", " 1.0.0 ", "succeeded", "download"}} {
 		for _, word := range want {
 			if !strings.Contains(lines[n+1], word) {
 				t.Errorf("line %d lacks %q: %s", n+1, word, lines[n+1])
