@@ -9,123 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/answers"
-	"teleport-update/find/server/driver"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
-
-// clock is a time that a test sets.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-// newClock begins on a Monday, an hour before noon.
-func newClock() *clock { return &clock{now: time.Date(2025, 6, 2, 11, 0, 0, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-// control is a server without a network: what answers, and what steps.
-type control struct {
-	t      *testing.T
-	clock  *clock
-	fleet  *inventory.Fleet
-	stored *answers.Stored
-	engine *driver.Engine
-	driven driver.Options
-}
-
-// counting has the engine count by something else from now on.
-func (c *control) counting(f inventoryFunc) {
-	options := c.driven
-	options.Inventory = f
-	c.engine = driver.NewEngine(options)
-}
-
-// control opens a server on the world's store.
-func (w *storeWorld) control(c *clock, s store.Store) *control {
-	w.t.Helper()
-	options := w.options
-	options.Store, options.Clock = s, c.Now
-	stored, err := answers.NewStored(w.t.Context(), options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s = stored.Store()
-	fleet := inventory.NewFleet(c.Now().Add(-rollout.PresentFor), options.Base.Jitter)
-	driven := driver.Options{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Answers: stored, Log: options.Log}
-	return &control{t: w.t, clock: c, fleet: fleet, stored: stored, engine: driver.NewEngine(driven), driven: driven}
-}
-
-func hostUUID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
-
-// report has a host ask and report, after an edit of the report.
-func (c *control) report(i int, group string, v rollout.Semver, edit func(*rollout.Heartbeat)) find.Answer {
-	c.t.Helper()
-	a := c.stored.AnswerTo(rollout.Query{Group: group, Host: hostUUID(i)})
-	b := rollout.Heartbeat{HostID: hostUUID(i), Hostname: fmt.Sprint("web-", i), Group: group, Version: v}
-	if a.AutoUpdate {
-		b.Told = rollout.Semver(a.Version)
-	}
-	if edit != nil {
-		edit(&b)
-	}
-	if err := b.Check(); err != nil {
-		c.t.Fatal(err)
-	}
-	c.fleet.Take(b, c.clock.Now())
-	return a
-}
-
-func (c *control) tick() bool {
-	c.t.Helper()
-	changed, err := c.engine.Tick(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return changed
-}
-
-func (c *control) rollout() *rollout.Rollout {
-	c.t.Helper()
-	r, err := c.stored.Get(c.t.Context(), rollout.KindRollout, "")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return r.(*rollout.Rollout)
-}
-
-func (c *control) states() string {
-	var list []string
-	for _, g := range c.rollout().Status.Groups {
-		state := string(g.State)
-		if g.Halted != nil {
-			state += "!"
-		}
-		for _, condition := range g.Conditions {
-			state += "?" + string(condition.Type)
-		}
-		list = append(list, state)
-	}
-	return strings.Join(list, " ")
-}
-
-func enabledGroups(groups string) string {
-	return strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: ["+groups+"]}", 1)
-}
 
 // A version goes through two groups and two servers, one of which starts in the
 // middle of it.
@@ -315,14 +203,6 @@ func TestAStepIsBasedOnAllThatItWasComputedFrom(t *testing.T) {
 	}
 }
 
-type inventoryFunc func(*rollout.Rollout, map[string]*rollout.Index, time.Time, func(rollout.Counts))
-
-func (f inventoryFunc) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
-	f(r, plans, now, do)
-}
-
-func (f inventoryFunc) CompleteAt() time.Time { return time.Time{} }
-
 func TestAnOrderIsADryRunOrIsWrittenOrIsRefused(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
@@ -340,5 +220,146 @@ func TestAnOrderIsADryRunOrIsWrittenOrIsRefused(t *testing.T) {
 	_, err = c.engine.Order(t.Context(), order, false)
 	if _, refused := errors.AsType[*rollout.RefusedError](err); !refused {
 		t.Errorf("got %v; want a refusal", err)
+	}
+}
+
+// Counts that are older than half a minute when they are to be written advance nothing: they are counted again.
+func TestOldCountsAdvanceNothing(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 11}"))
+	w.write(scheduled)
+	r := w.reporting(newClock(), w.store)
+	r.tick()
+	r.reads(rollout.PresentFor)
+	r.joined(r.token("all"), "dev", 0)
+	r.said(0, "dev", "17.2.0", nil)
+	r.clock.pass(2 * time.Minute)
+	r.tickFleet()
+	looks, pause := 0, 31*time.Second
+	r.counting(func(s *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
+		r.fleet.Counting(s, plans, now, do)
+		looks++
+		r.clock.pass(pause)
+	})
+	if _, err := r.engine.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 30s ago") || looks != 3 {
+		t.Errorf("after %d looks: %v", looks, err)
+	}
+	if got := r.states(); got != "unstarted" {
+		t.Errorf("the group is %s by counts of before", got)
+	}
+	pause = 29 * time.Second
+	if r.tick(); r.states() != "active" {
+		t.Errorf("the group is %s", r.states())
+	}
+}
+
+// Example 7 of the design: two engines capture a plan at once → one head, no
+// unreachable pages left.
+// The others of the worked examples need no store.
+func TestWorkedExamples(t *testing.T) {
+	t.Run("7. Two engines capture a plan at once → one head, no unreachable pages left", captureAtOnce)
+}
+
+func captureAtOnce(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: prod, days: ['*'], start_hour: 12, max_in_flight: 10%}"))
+	w.write(scheduled)
+	var both []*control
+	var met sync.WaitGroup
+	met.Add(2)
+	for i, s := range []store.Store{w.store, w.other} {
+		clock := newClock()
+		clock.pass(time.Duration(i) * time.Second) // so that their orders differ
+		c := w.control(clock, s)
+		for i := range 6000 {
+			c.fleet.Take(rollout.Heartbeat{HostID: hostUUID(i), Group: "prod", Version: "17.2.0"}, clock.Now())
+		}
+		both = append(both, c)
+	}
+	both[0].tick()
+	for _, c := range both {
+		c.clock.pass(time.Hour)
+		for i := range 6000 {
+			c.fleet.Take(rollout.Heartbeat{HostID: hostUUID(i), Group: "prod", Version: "17.2.0"}, c.clock.Now())
+		}
+		c.clock.pass(2 * time.Minute)
+		var once sync.Once
+		c.counting(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
+			once.Do(func() {
+				met.Done()
+				met.Wait() // both have seen the same state
+			})
+			c.fleet.Counting(r, plans, now, do)
+		})
+	}
+	done := make(chan error)
+	for _, c := range both {
+		go func() {
+			_, err := c.engine.Tick(t.Context())
+			done <- err
+		}()
+	}
+	for range both {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	items, _, err := w.store.List(t.Context(), rollout.KindPlan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := make(map[string][]byte)
+	for _, item := range items {
+		there[item.Key] = item.Value
+	}
+	plan, names, err := rollout.ReadPlan(there[rollout.PlanKey("prod")], func(name string) ([]byte, error) {
+		if page, ok := there[rollout.PageKey(name)]; ok {
+			return page, nil
+		}
+		return nil, store.ErrNotFound
+	})
+	if err != nil || len(plan.Hosts) != 6000 {
+		t.Fatalf("the plan: %v", err)
+	}
+	if len(names) != 2 || len(items) != 1+len(names) {
+		t.Errorf("%d pages of %d items can be reached", 1+len(names), len(items))
+	}
+	starts := 0
+	records, _ := w.store.History(t.Context(), 100)
+	for _, r := range records {
+		if strings.Contains(r.What, "prod unstarted → active") && r.Key == rollout.KindRollout {
+			starts++
+		}
+	}
+	if starts != 1 {
+		t.Errorf("prod has started %d times", starts)
+	}
+	for _, c := range both {
+		c.tick()
+		if err := c.stored.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for place, host := range plan.Hosts[:700] {
+			if got := c.stored.AnswerTo(rollout.Query{Group: "prod", Host: host.String()}).AutoUpdate; got != (place < 600) {
+				t.Fatalf("place %d is told %v; %+v", place, got, c.rollout().Status.Groups[0].Plan)
+			}
+		}
+	}
+
+	// The next plan replaces it, with its pages.
+	if _, err := both[0].engine.Order(t.Context(), rollout.Order{Verb: rollout.Reset}, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := both[0].engine.Order(t.Context(), rollout.Order{Verb: rollout.StartUpdate, Groups: []string{"prod"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if again, _, _ := w.store.List(t.Context(), rollout.KindPlan); len(again) != 3 || again[1].Key == items[1].Key {
+		t.Errorf("%d items are left of two plans", len(again))
+	}
+	// And two weeks later they are gone.
+	both[0].clock.pass(14*24*time.Hour + time.Minute)
+	both[0].tick()
+	if left, _, _ := w.store.List(t.Context(), rollout.KindPlan); len(left) > 0 {
+		t.Errorf("%d items have not expired", len(left))
 	}
 }

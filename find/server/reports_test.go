@@ -2,12 +2,9 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,159 +13,9 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/adminapi"
-	"teleport-update/find/server/driver"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
-
-// reportWorld is a server that takes reports, without a network.
-type reportWorld struct {
-	*control
-	w       *storeWorld
-	handler http.Handler
-	secrets map[int]string
-	last    map[int]uint32
-}
-
-// countsOf returns what the engine counts.
-func countsOf(f *inventory.Fleet, r *rollout.Rollout, now time.Time) (n rollout.Counts) {
-	f.Counting(r, nil, now, func(counted rollout.Counts) { n = counted.Detached() })
-	return n
-}
-
-// reporting starts one on the world's store, as after a restart.
-func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
-	w.t.Helper()
-	r := &reportWorld{control: w.control(c, s), w: w, secrets: make(map[int]string), last: make(map[int]uint32)}
-	f, err := inventory.OpenFleet(w.t.Context(), inventory.FleetOptions{Store: r.stored.Store(), Clock: c.Now, Elapsed: w.elapsed, Named: r.stored.Named,
-		Log: w.options.Log})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	r.fleet = f
-	r.driven.Inventory = f
-	r.engine = driver.NewEngine(r.driven)
-	r.handler = New(Options{Answers: r.stored, Fleet: f, Log: w.options.Log})
-	return r
-}
-
-// reads passes time in which the server reads its store.
-func (r *reportWorld) reads(d time.Duration) {
-	r.t.Helper()
-	for ; d > 0; d -= rollout.ReportLife {
-		r.clock.pass(min(d, rollout.ReportLife))
-		if err := r.fleet.Sync(r.t.Context()); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-}
-
-// again is the same server after a restart, or a kill.
-func (r *reportWorld) again(s store.Store) *reportWorld {
-	next := r.w.reporting(r.clock, s)
-	next.secrets, next.last = r.secrets, r.last
-	return next
-}
-
-func (r *reportWorld) token(name string, groups ...string) string {
-	r.t.Helper()
-	made, err := r.fleet.AddToken(r.t.Context(), adminapi.TokenRequest{Name: name, Groups: groups}, store.Audit{Who: "uid 0", Time: r.clock.Now()}, false)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return made.Token
-}
-
-func (r *reportWorld) post(path, auth, body string) (int, find.HeartbeatError) {
-	r.t.Helper()
-	req := httptest.NewRequestWithContext(r.t.Context(), http.MethodPost, path, strings.NewReader(body))
-	req.Header.Set("Content-Type", "application/json")
-	if auth != "" {
-		req.Header.Set("Authorization", auth)
-	}
-	rec := httptest.NewRecorder()
-	r.handler.ServeHTTP(rec, req)
-	var said find.HeartbeatError
-	if err := json.Unmarshal(rec.Body.Bytes(), &said); err != nil {
-		r.t.Fatalf("%d %q: %v", rec.Code, rec.Body, err)
-	}
-	return rec.Code, said
-}
-
-func secretOf(i int) string { return fmt.Sprintf("%064x", i+1) }
-
-func hashOf(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
-}
-
-func (r *reportWorld) joins(i int, token, secret, group string) (int, find.HeartbeatError) {
-	r.t.Helper()
-	body, err := json.Marshal(find.Join{HostID: hostUUID(i), SecretHash: hashOf(secret), Group: group, Hostname: fmt.Sprint("web-", i)})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return r.post(find.JoinPath, "Bearer "+token, string(body))
-}
-
-// joined has hosts join, each with a secret of its own.
-func (r *reportWorld) joined(token, group string, hosts ...int) {
-	r.t.Helper()
-	for _, i := range hosts {
-		r.secrets[i] = secretOf(i)
-		if status, said := r.joins(i, token, r.secrets[i], group); status != http.StatusOK {
-			r.t.Fatalf("join: %d %+v", status, said)
-		}
-	}
-}
-
-// says has a host report over HTTP.
-func (r *reportWorld) says(i int, group, v string, edit func(*find.Heartbeat)) (int, find.HeartbeatError) {
-	r.t.Helper()
-	r.last[i]++
-	b := find.Heartbeat{HostID: hostUUID(i), Sequence: r.last[i], BootID: "boot of " + fmt.Sprint(i), Hostname: fmt.Sprint("web-", i), Group: group, Version: v}
-	if edit != nil {
-		edit(&b)
-	}
-	body, err := json.Marshal(b)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return r.post(find.HeartbeatPath, "Bearer "+r.secrets[i], string(body))
-}
-
-func (r *reportWorld) said(i int, group, v string, edit func(*find.Heartbeat)) {
-	r.t.Helper()
-	if status, said := r.says(i, group, v, edit); status != http.StatusOK {
-		r.t.Fatalf("report of %d: %d %+v", i, status, said)
-	}
-}
-
-// everything is all that the server knows, in memory and in the store.
-func (r *reportWorld) everything() string {
-	r.t.Helper()
-	var text strings.Builder
-	var hosts []string
-	r.fleet.Each(func(e *fleet.Entry) { hosts = append(hosts, fmt.Sprintf("%+v\n", *e)) })
-	slices.Sort(hosts)
-	text.WriteString(strings.Join(hosts, ""))
-	items, at, err := r.w.other.List(context.Background(), "")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	fmt.Fprintln(&text, at)
-	for _, item := range items {
-		fmt.Fprintln(&text, item.Key, item.Revision)
-	}
-	return text.String()
-}
-
-func failedAt(target, text string) func(*find.Heartbeat) {
-	return func(b *find.Heartbeat) {
-		b.Outcome = &find.Outcome{Target: target, State: "rolled_back", Error: text, Time: time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)}
-	}
-}
 
 // A host joins once. With the same secret it may ask again, as the answer may have
 // been lost; with another one it has to be let go first.
@@ -244,5 +91,217 @@ func TestAClonedSecret(t *testing.T) {
 	}
 	if e, _ := r.fleet.Entry(id); !e.Cloned {
 		t.Error("three hosts with one secret are not seen")
+	}
+}
+
+// A host has failed, and somebody has the group try again. A server that has not heard of the failure yet, for it was paused or cut
+// off, gets the host's next report, which repeats how its last attempt ended: that is no failure of the new trial, whatever time the
+// server has. The next attempt that fails is one.
+func TestOneFailureCountsInOneTrial(t *testing.T) {
+	for name, c := range map[string]struct {
+		off    time.Duration // by which the clock of the other server is
+		cutOff bool
+	}{
+		"the other server was paused":                             {},
+		"the other server was paused, and its clock was set back": {off: -3 * time.Hour},
+		"the other server was paused, and its clock is ahead":     {off: 3 * time.Hour},
+		"the other server is cut off":                             {cutOff: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a, _, fail := updating(t)
+			clock := newClock()
+			clock.pass(a.clock.Now().Sub(clock.Now()))
+			others := &failingStore{Store: w.other}
+			b := w.reporting(clock, others)
+			b.secrets, b.last = a.secrets, a.last
+			minutes := func(n int) {
+				a.reads(time.Duration(n) * time.Minute)
+				clock.pass(time.Duration(n) * time.Minute)
+			}
+			minutes(1)
+			fail(0)
+			first, _ := a.fleet.Entry(rollout.ParseHostID(hostUUID(0)))
+			a.tick()
+			if a.rollout().Status.Groups[0].Halted == nil {
+				t.Fatal("the group is not halted")
+			}
+			minutes(20)
+			if _, err := a.engine.Order(t.Context(), rollout.Order{Who: "somebody", Verb: rollout.Retry, Groups: []string{"dev"}}, false); err != nil {
+				t.Fatal(err)
+			}
+			minutes(9)
+			clock.pass(c.off)
+			others.fail = c.cutOff
+			b.says(0, "dev", "17.2.0", failedAt("17.2.1", "it broke")) // which is refused by who is cut off, and known to it
+			if c.cutOff {
+				a.said(0, "dev", "17.2.0", func(h *find.Heartbeat) { failedAt("17.2.1", "it broke")(h); h.Told = "17.2.1" })
+			}
+			others.fail = false
+			b.tickFleet()
+			if e, _ := b.fleet.Entry(first.ID); c.off == 0 && e.Failed != first.Failed {
+				t.Errorf("the other server: %+v; want %+v", e.Failed, first.Failed)
+			}
+			goOn := func() rollout.GroupStatus {
+				for range 3 {
+					a.tickFleet()
+					b.tickFleet()
+				}
+				a.tick()
+				return a.rollout().Status.Groups[0]
+			}
+			if g := goOn(); g.Halted != nil {
+				t.Errorf("a failure of the trial before halts this one: %+v", g.Halted)
+			}
+			for i, s := range []*reportWorld{a, a.again(w.other)} {
+				if e, _ := s.fleet.Entry(first.ID); e.Failed != first.Failed {
+					t.Errorf("server %d: %+v; want %+v", i, e.Failed, first.Failed)
+				}
+			}
+			clock.pass(inventory.SyncEvery - c.off)
+			b.said(0, "dev", "17.2.0", func(h *find.Heartbeat) {
+				failedAt("17.2.1", "it broke again")(h)
+				h.Outcome.Time = h.Outcome.Time.Add(time.Hour)
+			})
+			if g := goOn(); g.Halted == nil {
+				t.Error("a failure of this trial does not halt the group")
+			}
+		})
+	}
+}
+
+// A report that cannot be kept is not acknowledged, and is kept once that is possible.
+func TestAReportThatCannotBeKeptIsRefused(t *testing.T) {
+	w := newStoreWorld(t)
+	failing := &failingStore{Store: w.store}
+	r := w.reporting(newClock(), failing)
+	r.joined(r.token("all"), "dev", 0)
+	r.said(0, "dev", "17.2.0", nil)
+	failing.fail = true
+	if status, said := r.says(0, "dev", "17.2.0", failedAt("17.2.1", "it broke")); status != http.StatusServiceUnavailable || !strings.Contains(said.Error, "no space") {
+		t.Errorf("%d %+v", status, said)
+	}
+	if status, _ := r.says(0, "dev", "17.2.0", failedAt("17.2.1", "it broke")); status != http.StatusServiceUnavailable {
+		t.Errorf("the same again is acknowledged: %d", status)
+	}
+	r.clock.pass(4 * time.Minute)
+	if err := r.fleet.Tick(t.Context()); err == nil {
+		t.Error("the store is not missed")
+	}
+	failing.fail = false
+	if err := r.fleet.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r = r.again(w.other)
+	if e, _ := r.fleet.Entry(rollout.ParseHostID(hostUUID(0))); e.Failed.Error != "it broke" {
+		t.Errorf("%+v", e)
+	}
+}
+
+type failingStore struct {
+	store.Store
+	fail bool
+}
+
+func (s *failingStore) Commit(ctx context.Context, c store.Change) ([]store.Revision, error) {
+	if s.fail {
+		return nil, fmt.Errorf("no space is left")
+	}
+	return s.Store.Commit(ctx, c)
+}
+
+func (s *failingStore) Put(ctx context.Context, key string, value []byte, based store.Revision) (store.Revision, error) {
+	if s.fail {
+		return store.None, fmt.Errorf("no space is left")
+	}
+	return s.Store.Put(ctx, key, value, based)
+}
+
+// A host that reports all the time is not heard more often for it.
+func TestAHostThatReportsAllTheTime(t *testing.T) {
+	w := newStoreWorld(t)
+	r := w.reporting(newClock(), w.store)
+	r.joined(r.token("all"), "dev", 0, 1)
+	var taken []int
+	for range 2 {
+		count := 0
+		for range 100 {
+			if status, _ := r.says(0, "dev", "17.2.0", nil); status == http.StatusOK {
+				count++
+			} else if status != http.StatusTooManyRequests {
+				t.Fatal(status)
+			}
+		}
+		taken = append(taken, count)
+		r.clock.pass(time.Minute)
+	}
+	if !slices.Equal(taken, []int{inventory.MaxBurst, inventory.MaxBurst}) {
+		t.Errorf("taken: %v", taken)
+	}
+	r.said(1, "dev", "17.2.0", nil)
+}
+
+// Hosts that are gone are forgotten, in memory and in the store.
+func TestHostsThatAreGoneAreForgotten(t *testing.T) {
+	w := newStoreWorld(t)
+	r := w.reporting(newClock(), w.store)
+	r.joined(r.token("all"), "dev", 0, 1, 2)
+	r.said(0, "dev", "17.2.0", nil)
+	r.said(1, "dev", "17.2.0", nil)
+	r.clock.pass(inventory.HostLife - time.Hour)
+	r.said(1, "dev", "17.2.0", nil)
+	r.clock.pass(2 * time.Hour)
+	for range 3 { // the first of them sees a clock that was set, or a pause
+		if err := r.fleet.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r.fleet.Len() != 3 && r.clock.Now().Sub(newClock().Now()) < inventory.HostLife+90*time.Minute {
+			t.Fatal("a server forgets hosts as soon as its clock has been set")
+		}
+		r.clock.pass(time.Hour)
+	}
+	items, _, err := w.other.List(t.Context(), "agents/host/")
+	if err != nil || len(items) != 1 || items[0].Key != "agents/host/"+hostUUID(1) || r.fleet.Len() != 1 {
+		t.Errorf("%v, %v, %d in memory", items, err, r.fleet.Len())
+	}
+	r.said(1, "dev", "17.2.0", nil)
+}
+
+// What a newer server of the store has noted of a host is there after an older one has written its report, and after it has
+// started again.
+func TestFieldsOfANewerServerAreKept(t *testing.T) {
+	w := newStoreWorld(t)
+	r := w.reporting(newClock(), w.store)
+	r.joined(r.token("all"), "dev", 0, 1)
+	r.said(0, "dev", "17.2.0", nil)
+	key := "agents/host/" + hostUUID(0)
+	item, err := w.other.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(key, strings.TrimSuffix(string(item.Value), "}")+`,"kernel":{"release":"6.1","n":[1,2]}}`)
+	if err := r.fleet.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range []string{"17.2.1", "17.2.2"} {
+		r.said(0, "dev", v, nil)
+		r.said(1, "dev", v, nil)
+		if item, err = w.other.Get(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		var there struct {
+			Version string
+			Kernel  struct {
+				Release string
+				N       []int
+			}
+		}
+		if err := json.Unmarshal(item.Value, &there); err != nil || there.Version != v || there.Kernel.Release != "6.1" || len(there.Kernel.N) != 2 {
+			t.Errorf("write %d: %v: %s", i, err, item.Value)
+		}
+		other, err := w.other.Get(t.Context(), "agents/host/"+hostUUID(1))
+		if err != nil || strings.Contains(string(other.Value), "kernel") {
+			t.Errorf("another host has them: %v %s", err, other.Value)
+		}
+		r = r.again(w.store)
 	}
 }

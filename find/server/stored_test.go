@@ -1,13 +1,13 @@
 package server
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,15 +19,6 @@ import (
 	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 	"teleport-update/internal/version"
-)
-
-const (
-	immediate = "kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {target_version: 17.2.1, schedule: immediate}}"
-	enabled   = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: enabled}}"
-	suspended = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: suspended}}"
-	disabled  = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: disabled}}"
-	unset     = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {strategy: time-based}}"
-	scheduled = "kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {start_version: 17.2.0, target_version: 17.2.1}}"
 )
 
 // unsaid is what hosts are told while nobody has said that they are to update.
@@ -243,72 +234,6 @@ func TestReloadLooksAtTheReleasesAgain(t *testing.T) {
 	}
 }
 
-// storeWorld is a store and somebody else who writes to it.
-type storeWorld struct {
-	t       *testing.T
-	path    string
-	store   *store.SQLite
-	other   *store.SQLite
-	options answers.StoredOptions
-	log     *lockedBuffer
-	elapsed func() time.Duration // of its servers, see FleetOptions
-}
-
-func newStoreWorld(t *testing.T) *storeWorld {
-	t.Helper()
-	w := &storeWorld{t: t, path: filepath.Join(t.TempDir(), "store", "store.db"), log: new(lockedBuffer)}
-	for _, s := range []**store.SQLite{&w.store, &w.other} {
-		opened, err := store.OpenSQLite(t.Context(), w.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { opened.Close() })
-		*s = opened
-	}
-	w.options = answers.StoredOptions{Store: w.store, Base: base, Log: slog.New(slog.NewTextHandler(w.log, nil))}
-	return w
-}
-
-func (w *storeWorld) open() *answers.Stored {
-	w.t.Helper()
-	s, err := answers.NewStored(w.t.Context(), w.options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return s
-}
-
-// write puts a resource into the store as another server would.
-func (w *storeWorld) write(text string) {
-	w.t.Helper()
-	r := parseAll(w.t, text)[0]
-	data, err := rollout.JSON(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.put(r.GetKind(), string(data))
-}
-
-func (w *storeWorld) put(key, value string) {
-	w.t.Helper()
-	item, err := w.other.Get(w.t.Context(), key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		w.t.Fatal(err)
-	}
-	if _, err := w.other.Put(w.t.Context(), key, []byte(value), item.Revision); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func parseAll(t *testing.T, text string) []rollout.Resource {
-	t.Helper()
-	list, err := rollout.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
 // releasesDir is the folder of the releases of a test.
 func releasesDir(t *testing.T) string {
 	return filepath.Join(os.TempDir(), "releases-of-"+strings.ReplaceAll(t.Name(), "/", "-"))
@@ -341,13 +266,6 @@ func writeInto(t *testing.T, names ...string) {
 	}
 }
 
-func move(t *testing.T, from, to string) {
-	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A host learns that its group is in no schedule; not where there are no groups, and
 // not where it names none.
 func TestAHostIsToldThatItsGroupIsUnknown(t *testing.T) {
@@ -369,22 +287,61 @@ func TestAHostIsToldThatItsGroupIsUnknown(t *testing.T) {
 	}
 }
 
-var base = find.Answer{Version: "15.1.0", Edition: version.OSS, AutoUpdate: true, Jitter: time.Minute}
-
-// lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	data bytes.Buffer
+// A channel follows the rollout of the store, and what stops the rollout stops it.
+func TestAChannelFollowsTheStore(t *testing.T) {
+	w := newStoreWorld(t)
+	clock := newClock()
+	c := w.control(clock, w.store)
+	expect := func(want string) {
+		t.Helper()
+		c.stored.Refresh(t.Context())
+		v, critical := c.stored.Channel("dev")
+		if got := v + map[bool]string{true: " critical"}[critical]; got != want {
+			t.Errorf("the channel says %q; want %q", got, want)
+		}
+	}
+	expect("")
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
+	expect("15.1.0") // the newest release, which hosts are told
+	w.write(scheduled)
+	c.tick()
+	expect("") // it is not the turn of the group
+	if window, ok := c.stored.Window("dev"); !ok || strings.Join(window.OnCalendar(), "") != "*-*-* 12:00,10,20,30,40,50:00 UTC" {
+		t.Errorf("the window is %+v", window)
+	}
+	clock.pass(time.Hour)
+	c.tick()
+	expect("17.2.1")
+	w.write(strings.Replace(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"), "mode: enabled", "mode: suspended", 1))
+	expect("")
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.String()
+func TestClientToolsAreToldWhatTheResourcesSay(t *testing.T) {
+	tools := func(s string) string { return strings.Replace(enabled, "spec: {", "spec: {tools: {mode: "+s+"}, ", 1) }
+	for name, tc := range map[string]struct {
+		config, version string
+		want            find.Answer
+	}{
+		"nothing":             {enabled, immediate, find.Answer{}},
+		"enabled":             {tools("enabled"), immediate, find.Answer{ToolsAutoUpdate: true}},
+		"disabled":            {tools("disabled"), immediate, find.Answer{}},
+		"a version":           {tools("enabled"), strings.Replace(immediate, "spec: {", "spec: {tools: {target_version: v17.1.0}, ", 1), find.Answer{ToolsAutoUpdate: true, ToolsVersion: "17.1.0"}},
+		"without any version": {tools("enabled"), "", find.Answer{ToolsAutoUpdate: true}},
+	} {
+		w := newStoreWorld(t)
+		w.options.Log = slog.New(slog.DiscardHandler)
+		for _, r := range []string{tc.config, tc.version} {
+			if r != "" {
+				w.write(r)
+			}
+		}
+		a := w.open().AnswerTo(rollout.Query{})
+		if a.ToolsAutoUpdate != tc.want.ToolsAutoUpdate || a.ToolsVersion != tc.want.ToolsVersion {
+			t.Errorf("%s: %+v", name, a)
+		}
+		body, err := a.Body()
+		if want := fmt.Sprintf(`"tools_version":"%s","tools_autoupdate":%t`, cmp.Or(tc.want.ToolsVersion, a.Version), tc.want.ToolsAutoUpdate); err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, %v; want %s", name, body, err, want)
+		}
+	}
 }

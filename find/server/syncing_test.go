@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
 
@@ -122,4 +124,88 @@ func TestAReportWrittenByAnotherServerMeanwhileBlocksNothing(t *testing.T) {
 	if now, kept := a.verdictOf(t); now != "attempt 2" || kept != "attempt 2" {
 		t.Errorf("known is %q, kept is %q", now, kept)
 	}
+}
+
+// The first change of an empty store comes while a server loads it.
+func TestTheFirstChangeDuringALoadIsNotMissed(t *testing.T) {
+	w := newStoreWorld(t)
+	clock := newClock()
+	other := w.reporting(clock, w.other)
+	hooked := &awayStore{Store: w.store}
+	hooked.scanned = func() { other.token("first") }
+	r := w.reporting(clock, hooked)
+	if err := r.fleet.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tokens := r.fleet.Tokens(); len(tokens) != 1 {
+		t.Errorf("the server knows %d tokens", len(tokens))
+	}
+}
+
+// A report costs one operation of the store if it has something to keep, and none if not.
+func TestReportsDoNotAskWhichStoreItIs(t *testing.T) {
+	w := newStoreWorld(t)
+	counted := &awayStore{Store: w.store}
+	r := w.reporting(newClock(), counted)
+	r.joined(r.token("all"), "dev", 0, 1, 2)
+	before := counted.identity.Load()
+	for n := range 5 {
+		for i := range 3 {
+			r.said(i, "dev", "17.2.0", verdict(n))
+		}
+	}
+	if asked := counted.identity.Load() - before; asked != 0 {
+		t.Errorf("15 reports asked %d times", asked)
+	}
+	if n := counted.ofAny.Load(); n > 0 {
+		t.Errorf("%d reports would be written to any store", n)
+	}
+}
+
+// While the hosts are loaded, hosts are answered, reports come again later, and no group goes on.
+func TestAnswersDoNotWaitForTheHosts(t *testing.T) {
+	w := newStoreWorld(t)
+	r := w.reporting(newClock(), w.store)
+	token := r.token("all")
+	r.joined(token, "dev", 0)
+	slow := &slowStore{Store: w.other, scan: make(chan struct{})}
+	started := inventory.StartFleet(inventory.FleetOptions{Store: slow, Clock: r.clock.Now, Named: r.stored.Named, Log: w.options.Log})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		started.Run(ctx, nil)
+	}()
+	defer func() { stop(); <-ended }()
+	next := *r
+	next.fleet, next.handler = started, New(Options{Answers: r.stored, Fleet: started, Log: w.options.Log})
+	if answer := next.stored.Answer("dev", ""); answer.Check() != nil {
+		t.Errorf("%+v", answer)
+	}
+	if status, said := next.says(0, "dev", "17.2.0", nil); status != http.StatusServiceUnavailable || !strings.Contains(said.Error, "loading") {
+		t.Errorf("a report meanwhile: %d %+v", status, said)
+	}
+	if status, said := next.joins(1, token, secretOf(1), "dev"); status != http.StatusServiceUnavailable || !strings.Contains(said.Error, "loading") {
+		t.Errorf("a join meanwhile: %d %+v", status, said)
+	}
+	r.clock.pass(2 * rollout.PresentFor)
+	if n := countsOf(started, new(rollout.Rollout), r.clock.Now()); n.Complete || !started.Loading() {
+		t.Error("groups go on before the hosts are known")
+	}
+	close(slow.scan)
+	for started.Loading() {
+		time.Sleep(time.Millisecond)
+	}
+	next.said(0, "dev", "17.2.0", nil)
+}
+
+// slowStore lets nobody go through it until somebody closes scan.
+type slowStore struct {
+	store.Store
+	scan chan struct{}
+}
+
+func (s *slowStore) Scan(ctx context.Context, prefix string, f func(store.Item) bool) (store.Revision, error) {
+	<-s.scan
+	return s.Store.Scan(ctx, prefix, f)
 }

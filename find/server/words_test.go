@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,9 +10,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/inventory"
-	"teleport-update/find/store"
 )
 
 var noon = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
@@ -143,126 +140,82 @@ func TestAHostBringsFewNewWords(t *testing.T) {
 	}
 }
 
-// A token lets in as many hosts as it is for, and not too many at once. A join that is refused writes nothing.
-func TestATokenHasLimits(t *testing.T) {
+// Words that real reports have brought into the store are as many after the next start: an honest host is
+// heard then, too, and every host is counted.
+func TestAFullTableOfWordsOutlastsAStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills the table")
+	}
 	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
+	w.write(scheduled)
 	r := w.reporting(newClock(), w.store)
-	made, err := r.fleet.AddToken(t.Context(), adminapi.TokenRequest{Name: "few", MaxHosts: 3}, store.Audit{Who: "uid 0"}, false)
-	if err != nil || made.MaxHosts != 3 {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	r.joined(made.Token, "dev", 0, 1, 2)
-	all := r.token("all")
-	before := r.everything()
-	for i, token := range []string{made.Token, made.Token, made.Token} {
-		if status, said := r.joins(10+i, token, secretOf(10+i), "dev"); status != http.StatusForbidden || !strings.Contains(said.Error, "few is for 3 hosts") {
-			t.Errorf("a host too many: %d %s", status, said.Error)
+	token := r.token("all")
+	const each = 3 // words of a kind that a host has at one time
+	hosts := inventory.MaxWords/each + 100
+	r.joined(token, "dev", 0)
+	r.said(0, "dev", "17.2.0", nil)
+	for i := 1; i <= hosts; i++ {
+		if i%(inventory.MaxJoins-1) == 0 {
+			r.clock.pass(time.Minute)
 		}
+		r.joined(token, "dev", i)
+		r.said(i, "dev", fmt.Sprintf("1.1.%d", i), func(b *find.Heartbeat) {
+			b.Told = fmt.Sprintf("1.2.%d", i)
+			b.Outcome = &find.Outcome{Target: fmt.Sprintf("1.3.%d", i), State: "failed", Error: "x", Time: noon}
+		})
 	}
-	if after := r.everything(); after != before {
-		t.Errorf("joins that were refused have changed\n%s\nto\n%s", before, after)
-	}
-	if status, said := r.joins(0, made.Token, r.secrets[0], "dev"); status != http.StatusOK {
-		t.Errorf("the join of a host that is in: %d %s", status, said.Error)
-	}
-	r.joined(all, "dev", 20)
-	// Who is removed makes room.
-	if _, err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(1)), store.Audit{Who: "uid 0"}, false); err != nil {
+	if err := r.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.joined(made.Token, "dev", 10)
-	// The next start finds nothing that it cannot count.
-	r.clock.pass(rollout.PresentFor + time.Minute)
+	if len(r.fleet.Full()) == 0 {
+		t.Fatal("the table is not full")
+	}
 	next := r.again(w.other)
+	next.secrets, next.last = r.secrets, r.last
+	for name, honest := range map[string]func(b *find.Heartbeat){
+		"the target": func(b *find.Heartbeat) { b.Version = "17.2.1" },
+		"a failure":  failedAt("17.2.1", "it broke"),
+	} {
+		if status, said := next.says(0, "dev", "17.2.0", honest); status != http.StatusOK {
+			t.Errorf("%s, after a start: %d %s", name, status, said.Error)
+		}
+	}
+	e, known := next.fleet.Entry(rollout.ParseHostID(hostUUID(0)))
+	if !known || e.Failed.Target != "17.2.1" || e.Version == fleet.Other {
+		t.Errorf("it is kept as %+v, %t", e, known)
+	}
 	next.reads(rollout.PresentFor + time.Minute)
 	if err := next.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := countsOf(next.fleet, new(rollout.Rollout), next.clock.Now()); !n.Complete {
-		t.Errorf("after the next start no group goes on: %+v", n)
+	if got := next.fleet.Len(); got != hosts+1 {
+		t.Errorf("%d hosts are known after the start; want %d", got, hosts+1)
 	}
-	if got := next.fleet.Len(); got != 4 {
-		t.Errorf("%d hosts are known after the next start; want 4", got)
+	if n := countsOf(next.fleet, new(rollout.Rollout), next.clock.Now()); !n.Complete {
+		t.Errorf("after the start no group goes on: %+v", n)
 	}
 }
 
-// One token lets in only so many hosts in a minute, and the others later.
-func TestATokenLetsInManyHostsOneMinuteAfterTheOther(t *testing.T) {
+// People are told before there is no room, and not while there is plenty.
+func TestATableThatIsNearlyFullIsTold(t *testing.T) {
 	w := newStoreWorld(t)
 	r := w.reporting(newClock(), w.store)
-	all, other := r.token("all"), r.token("other")
-	for i := range inventory.MaxJoins {
-		r.joined(all, "dev", i)
-	}
-	before := r.everything()
-	if status, _ := r.joins(5000, all, secretOf(5000), "dev"); status != http.StatusTooManyRequests {
-		t.Errorf("a join too many in a minute: %d", status)
-	}
-	if r.everything() != before {
-		t.Error("a join that was refused has changed something")
-	}
-	r.joined(other, "dev", 5001)
-	r.clock.pass(time.Minute)
-	r.joined(all, "dev", 5000)
-}
-
-// With its hosts a token is gone from every server: they report no more, are in no count, and may join again.
-func TestRevokingATokenWithItsHosts(t *testing.T) {
-	w := newStoreWorld(t)
-	clock := newClock()
-	a, b := w.reporting(clock, w.store), w.reporting(clock, w.other)
-	b.secrets, b.last = a.secrets, a.last
-	leaked, other := a.token("leaked"), a.token("other")
-	a.joined(leaked, "dev", 0, 1, 2)
-	a.joined(other, "dev", 3)
-	for _, i := range []int{0, 1, 2, 3} {
-		a.said(i, "dev", "17.2.0", nil)
-	}
-	revoke := func(hosts, dryRun bool) (int, error) {
-		return a.fleet.RevokeToken(t.Context(), "leaked", hosts, store.Audit{Who: "uid 0", Why: "found in a log"}, dryRun)
-	}
-	if n, err := revoke(true, true); n != 3 || err != nil || a.fleet.Len() != 4 {
-		t.Fatalf("a dry run: %d, %v, and %d hosts", n, err, a.fleet.Len())
-	}
-	if _, err := revoke(false, false); err != nil {
-		t.Fatal(err)
-	}
-	a.said(0, "dev", "17.2.1", nil) // without its hosts they go on reporting
-	if err := b.fleet.Sync(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := revoke(true, false); n != 3 || err != nil {
-		t.Fatalf("%d hosts were removed, %v", n, err)
-	}
-	// The other server, which has not heard of it: neither a host that says something new nor one beside it is
-	// refused for longer than that takes, and nobody for another's sake.
-	if status, said := b.says(3, "dev", "17.2.2", nil); status != http.StatusOK {
-		t.Errorf("a host of another token: %d %s", status, said.Error)
-	}
-	b.says(0, "dev", "17.2.3", nil)
-	for _, r := range []*reportWorld{b, a, a.again(w.other)} {
-		if err := r.fleet.Tick(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 3 {
-			if status, _ := r.says(i, "dev", "17.2.4", nil); status != http.StatusUnauthorized {
-				t.Errorf("host %d, which was removed, reports: %d", i, status)
+	said := 0
+	fill := func(upTo int) string {
+		for ; said < upTo; said++ {
+			b := rollout.Heartbeat{HostID: hostUUID(100_000 + said), Group: "dev", Version: rollout.Semver(fmt.Sprintf("1.0.%d", said))}
+			if err := b.Check(); err != nil {
+				t.Fatal(err)
 			}
+			r.fleet.Take(b, r.clock.Now())
 		}
-		if got := r.fleet.Len(); got != 1 {
-			t.Errorf("%d hosts are known; want the one", got)
-		}
-		if status, said := r.says(3, "dev", "17.2.2", nil); status != http.StatusOK {
-			t.Errorf("a host of another token: %d %s", status, said.Error)
-		}
+		return strings.Join(r.fleet.Full(), "\n")
 	}
-	if _, err := revoke(true, false); err != store.ErrNotFound {
-		t.Errorf("once more: %v", err)
+	if lines := fill(inventory.MaxWords * 8 / 10); lines != "" {
+		t.Errorf("at 80 %%: %s", lines)
 	}
-	b.joined(other, "dev", 1)
-	b.last[1] = 0
-	b.said(1, "dev", "17.2.4", nil)
-	if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(1))); inventory.TokenName(&e) != "other" {
-		t.Errorf("%+v", e)
+	if lines := fill(inventory.MaxWords * 91 / 100); !strings.Contains(lines, "versions") {
+		t.Errorf("at 91 %%: %q", lines)
 	}
 }

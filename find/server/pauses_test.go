@@ -13,7 +13,6 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/driver"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
@@ -249,94 +248,5 @@ func TestWhoCannotTellOthersTakesNoReport(t *testing.T) {
 				t.Error("the counts are never complete again")
 			}
 		})
-	}
-}
-
-// The clock of a server is set ahead by hours, and hosts report to it before it has noticed: to it they come back after a long
-// time. To a server that has heard of them all the time they are not new, and they stay in its counts.
-func TestAClockThatLeapsMakesNoHostNew(t *testing.T) {
-	w := newStoreWorld(t)
-	right, wrong := newClock(), newClock()
-	a, b := w.reporting(right, w.store), w.reporting(wrong, w.other)
-	b.secrets, b.last = a.secrets, a.last
-	a.joined(a.token("all"), "dev", 0, 1, 2)
-	for range 5 {
-		for _, r := range []*reportWorld{a, b} {
-			r.clock.pass(8 * time.Minute)
-		}
-		for i := range 3 {
-			a.said(i, "dev", "17.2.0", nil)
-		}
-		a.tickFleet()
-		b.tickFleet()
-	}
-	wrong.pass(2 * time.Hour)
-	for i := range 3 {
-		b.said(i, "dev", "17.2.0", nil)
-	}
-	right.pass(time.Second)
-	for range 2 { // what is put right is in the store then
-		a.tickFleet()
-		b.tickFleet()
-	}
-	for i := range 3 {
-		e, known := a.fleet.Entry(rollout.ParseHostID(hostUUID(i)))
-		if omitted := e.Omitted(right.Now()); !known || omitted != "" {
-			t.Errorf("host %d is left out: %q, first seen %s", i, omitted, e.FirstSeen)
-		}
-		if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(i))); right.Now().Sub(e.FirstSeen) < 30*time.Minute {
-			t.Errorf("to the other server, host %d is first seen %s", i, e.FirstSeen)
-		}
-	}
-}
-
-// The first change of an empty store comes while a server loads it.
-func TestTheFirstChangeDuringALoadIsNotMissed(t *testing.T) {
-	w := newStoreWorld(t)
-	clock := newClock()
-	other := w.reporting(clock, w.other)
-	hooked := &awayStore{Store: w.store}
-	hooked.scanned = func() { other.token("first") }
-	r := w.reporting(clock, hooked)
-	if err := r.fleet.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if tokens := r.fleet.Tokens(); len(tokens) != 1 {
-		t.Errorf("the server knows %d tokens", len(tokens))
-	}
-}
-
-// A report costs one operation of the store if it has something to keep, and none if not.
-func TestReportsDoNotAskWhichStoreItIs(t *testing.T) {
-	w := newStoreWorld(t)
-	counted := &awayStore{Store: w.store}
-	r := w.reporting(newClock(), counted)
-	r.joined(r.token("all"), "dev", 0, 1, 2)
-	before := counted.identity.Load()
-	for n := range 5 {
-		for i := range 3 {
-			r.said(i, "dev", "17.2.0", verdict(n))
-		}
-	}
-	if asked := counted.identity.Load() - before; asked != 0 {
-		t.Errorf("15 reports asked %d times", asked)
-	}
-	if n := counted.ofAny.Load(); n > 0 {
-		t.Errorf("%d reports would be written to any store", n)
-	}
-}
-
-func TestTheStatusSaysHowFarTheClocksAreApart(t *testing.T) {
-	w := newStoreWorld(t)
-	c := w.control(newClock(), w.store)
-	if c.engine.Status().Skew != nil {
-		t.Error("there is a difference of one clock")
-	}
-	options := c.driven
-	options.StoreClock = func(context.Context) (time.Time, error) { return c.clock.Now().Add(-12 * time.Second), nil }
-	engine := driver.NewEngine(options)
-	engine.Tick(t.Context())
-	if skew := engine.Status().Skew; skew == nil || *skew != -12*time.Second {
-		t.Errorf("the difference is %v", skew)
 	}
 }

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -110,90 +108,6 @@ func TestServersAgreeOnTheNumbersOfHosts(t *testing.T) {
 	}
 }
 
-// A server whose clock is 15 days ahead, or behind, has no dead host count as present at another one, and no live host as
-// missing.
-func TestAServerWithAnotherTimeMovesNoHost(t *testing.T) {
-	for _, off := range []time.Duration{15 * 24 * time.Hour, -15 * 24 * time.Hour} {
-		w := newStoreWorld(t)
-		right, wrong := newClock(), newClock()
-		wrong.pass(off)
-		a, b := w.reporting(right, w.store), w.reporting(wrong, w.other)
-		b.secrets, b.last = a.secrets, a.last
-		a.joined(a.token("all"), "dev", 0, 1)
-		b.tickFleet()
-		minutes := func(n int, hosts ...int) {
-			for minute := range n {
-				for _, i := range hosts {
-					if minute%5 == 0 {
-						b.said(i, "dev", "17.2.0", failedAt("17.2.1", right.Now().String()))
-					}
-				}
-				right.pass(time.Minute)
-				wrong.pass(time.Minute)
-				a.tickFleet()
-				b.tickFleet()
-				a.tickFleet()
-			}
-		}
-		minutes(30, 0, 1)
-		minutes(27, 0)
-		for i, there := range map[int]bool{0: true, 1: false} {
-			e, _ := a.fleet.Entry(rollout.ParseHostID(hostUUID(i)))
-			if present := right.Now().Sub(e.LastSeen) <= rollout.PresentFor; present != there || e.LastSeen.After(right.Now()) {
-				t.Errorf("by a server that is off by %s, host %d was last seen at %s; now it is %s", off, i, e.LastSeen, right.Now())
-			}
-		}
-	}
-}
-
-// While the hosts are loaded, hosts are answered, reports come again later, and no group goes on.
-func TestAnswersDoNotWaitForTheHosts(t *testing.T) {
-	w := newStoreWorld(t)
-	r := w.reporting(newClock(), w.store)
-	token := r.token("all")
-	r.joined(token, "dev", 0)
-	slow := &slowStore{Store: w.other, scan: make(chan struct{})}
-	started := inventory.StartFleet(inventory.FleetOptions{Store: slow, Clock: r.clock.Now, Named: r.stored.Named, Log: w.options.Log})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		started.Run(ctx, nil)
-	}()
-	defer func() { stop(); <-ended }()
-	next := *r
-	next.fleet, next.handler = started, New(Options{Answers: r.stored, Fleet: started, Log: w.options.Log})
-	if answer := next.stored.Answer("dev", ""); answer.Check() != nil {
-		t.Errorf("%+v", answer)
-	}
-	if status, said := next.says(0, "dev", "17.2.0", nil); status != http.StatusServiceUnavailable || !strings.Contains(said.Error, "loading") {
-		t.Errorf("a report meanwhile: %d %+v", status, said)
-	}
-	if status, said := next.joins(1, token, secretOf(1), "dev"); status != http.StatusServiceUnavailable || !strings.Contains(said.Error, "loading") {
-		t.Errorf("a join meanwhile: %d %+v", status, said)
-	}
-	r.clock.pass(2 * rollout.PresentFor)
-	if n := countsOf(started, new(rollout.Rollout), r.clock.Now()); n.Complete || !started.Loading() {
-		t.Error("groups go on before the hosts are known")
-	}
-	close(slow.scan)
-	for started.Loading() {
-		time.Sleep(time.Millisecond)
-	}
-	next.said(0, "dev", "17.2.0", nil)
-}
-
-// slowStore lets nobody go through it until somebody closes scan.
-type slowStore struct {
-	store.Store
-	scan chan struct{}
-}
-
-func (s *slowStore) Scan(ctx context.Context, prefix string, f func(store.Item) bool) (store.Revision, error) {
-	<-s.scan
-	return s.Store.Scan(ctx, prefix, f)
-}
-
 // A host's clock is a minute behind, and it reports to one server: of its success it says so a moment after the servers have told one
 // another who was seen. What the other server knew before is not newer than that.
 func TestANoteOfWhoWasSeenMakesNothingNewer(t *testing.T) {
@@ -231,5 +145,56 @@ func TestANoteOfWhoWasSeenMakesNothingNewer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Two servers with one store know the same hosts, and their verdicts.
+func TestTwoServersKnowTheSameHosts(t *testing.T) {
+	w := newStoreWorld(t)
+	clock := newClock()
+	a, b := w.reporting(clock, w.store), w.reporting(clock, w.other)
+	b.secrets, b.last = a.secrets, a.last
+	token := a.token("all")
+	b.joined(token, "dev", 0)
+	sync := func(r *reportWorld) {
+		t.Helper()
+		if err := r.fleet.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync(a)
+	a.said(0, "dev", "17.2.0", failedAt("17.2.1", "it broke"))
+	clock.pass(time.Minute)
+	b.said(0, "dev", "17.2.2", nil) // which does not know of it yet
+	sync(a)
+	for _, r := range []*reportWorld{a, b} {
+		e, ok := r.fleet.Entry(rollout.ParseHostID(hostUUID(0)))
+		if !ok || e.Failed.Error != "it broke" || e.Version != "17.2.2" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if _, err := a.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.fleet.RevokeToken(t.Context(), "all", false, store.Audit{Who: "uid 0"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := b.joins(5, token, secretOf(5), "dev"); status != http.StatusUnauthorized {
+		t.Errorf("a token that was revoked elsewhere: %d", status)
+	}
+	if status, _ := b.says(0, "dev", "17.2.2", nil); status != http.StatusUnauthorized {
+		t.Errorf("a host that was revoked elsewhere: %d", status)
+	}
+	// Who was seen by one is known to the other.
+	a.joined(a.token("more"), "dev", 1, 2)
+	clock.pass(2 * time.Minute)
+	a.said(1, "dev", "17.2.0", nil)
+	for _, r := range []*reportWorld{a, b} {
+		if err := r.fleet.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(1))); !e.LastSeen.Equal(clock.Now()) || e.Sequence != 1 {
+		t.Errorf("%+v", e)
 	}
 }
