@@ -104,7 +104,8 @@ func (s *Scene) Reaches(update *host.Process, phase string) {
 	for s.Phase() != phase {
 		select {
 		case <-update.Done():
-			s.T.Fatalf("the transaction ended without the phase %s", phase)
+			r, err := update.Wait()
+			s.T.Fatalf("the transaction ended without the phase %s: %v, exit code %d\n%s%s", phase, err, r.Code, r.Stdout, r.Stderr)
 		case <-time.After(time.Millisecond):
 		}
 	}
