@@ -62,9 +62,11 @@ func (s *server) pass(d time.Duration) {
 	s.now, s.passed = s.now.Add(d), s.passed+d
 }
 
-func (s *server) get(path string) (int, string) {
+func (s *server) get(path string) (int, string) { return s.ask(http.MethodGet, path) }
+
+func (s *server) ask(method, path string) (int, string) {
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	s.Handler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w.Code, w.Body.String()
 }
 
@@ -276,11 +278,12 @@ func TestReadyzTellsEachPartWithItsReason(t *testing.T) {
 	s.age, s.ageErr = 2*time.Minute, errors.New("the store /x:\nthe file is gone")
 	s.pass(90 * time.Second)
 	s.engine.Err = errors.New("locked")
-	code, text := s.get("/readyz")
 	want := "snapshot: the answers are 2m0s old: the store /x: the file is gone\n" +
 		"tick: the rollout was not looked at for 1m30s: locked\nserver: ok\n"
-	if code != http.StatusServiceUnavailable || text != want {
-		t.Errorf("%d, %s", code, text)
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} { // balancers have checks of each
+		if code, text := s.ask(method, "/readyz"); code != http.StatusServiceUnavailable || text != want {
+			t.Errorf("%s: %d, %s", method, code, text)
+		}
 	}
 	if code, text := s.get("/livez"); code != http.StatusOK {
 		t.Errorf("a store that is away ends the process: %s", text)
