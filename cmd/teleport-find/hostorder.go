@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
 )
 
@@ -35,6 +36,10 @@ func orderHost(c *cli.Context, name, action string) error {
 	}
 	if c.Bool("dry-run") {
 		_, err := fmt.Fprintln(c.App.Writer, "the order would be taken; nothing was changed (a dry run)")
+		return err
+	}
+	if order.Action == rollout.ReleaseHost && host.Revoked {
+		_, err := fmt.Fprintf(c.App.Writer, "host %s has no order any more; no host of this ID has joined\n", id)
 		return err
 	}
 	return explainHost(c, id)

@@ -33,9 +33,9 @@ update, and has not begun); waiting (it has not said that it was told to update 
 With an ID or a hostname, it explains the answer that this host gets. ID is what is in the host's
 /var/lib/teleport/host_uuid: a UUID, or ACCOUNT-INSTANCE on EC2. If several hosts have reported the hostname, all are listed. What the
 host has reported says which group it is in. With update, hold or release, the next answer to the host says so, whatever its group: update
-to the version or to that of --to, stay as it is, or follow the group again. An update ends with the rollout, too.
-A host that is held is in no count. An update is refused for a host that does not report, or that its owner pinned or disabled, and
-while updates are not enabled. Of a host that has not joined nothing is known;
+to the version or to that of --to, stay as it is, or follow the group again. An update also ends with the rollout, and if the group is
+halted or rolled back after it. A host that is held, or sent to another version, is in no count. An update is refused for a host that
+does not report, or that its owner pinned or disabled, and while updates are not enabled. Of a host that has not joined nothing is known;
 with --as-if, the command says what a host of that ID would be told, in the group of --group.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ type Counts struct {
 }
 
 // GroupCounts counts the hosts of one group. Present are hosts that count: seen for a
-// minute, their last report not older than PresentFor, neither pinned nor disabled.
+// minute, their last report not older than PresentFor, neither pinned nor disabled, nor kept apart by an order.
 type GroupCounts struct {
 	Present  int
 	UpToDate int // present, and on the target
@@ -82,8 +83,8 @@ type CanaryReport struct {
 	OnTarget bool
 	Failed   bool // it failed or was rolled back
 	TimedOut bool // it has said that it shall update, and its time is over
-	// Lost says that the canary cannot finish: it is not present, was pinned or
-	// disabled, or names another group. Silent says that it reports, but has not said
+	// Lost says that the canary cannot finish: it is not present, was pinned, disabled or
+	// held, or names another group. Silent says that it reports, but has not said
 	// that it shall update, although the time for the update is over.
 	Lost, Silent bool
 	Error        string
@@ -97,6 +98,7 @@ const (
 	omitDisabled  = "updates are disabled on the host"
 	omitCloned    = "several hosts report with one secret"
 	omitHeld      = "held by an order"
+	omitElsewhere = "sent to another version by an order"
 	omitUnmatched = "its group is in no schedule (unmatched: hold)"
 )
 
@@ -105,7 +107,8 @@ type CountOptions struct {
 	Complete bool          // as in Counts
 	Jitter   time.Duration // for hosts whose group sets none
 	Now      time.Time
-	// Overrides are the orders to hosts. A host that is held is in no count, and waits in no plan.
+	// Overrides are the orders to hosts. A host that is held, or sent to another version than the target, is in no count, and
+	// waits in no plan.
 	Overrides Overrides
 }
 
@@ -121,7 +124,7 @@ func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) 
 		c.places[g.Name] = i
 		c.trials = append(c.trials, newTrial(r, g, opts))
 	}
-	c.held = opts.Overrides.held(opts.Now)
+	c.apart = c.keptApart(opts.Overrides)
 	c.all()
 	c.eligible = sync.OnceValue(c.findEligible)
 	for i := range r.Status.Groups {
@@ -138,29 +141,43 @@ type counter struct {
 	trials   []trial
 	counts   Counts
 	eligible func() [][]HostID
-	held     map[HostID]bool
+	apart    map[HostID]string // why an order keeps a host out of all counts
 }
 
-// all counts every host. Of plain hosts that are counted together, those that are held are taken out.
+func (c *counter) keptApart(list Overrides) map[HostID]string {
+	apart := make(map[HostID]string)
+	for id := range list {
+		h := c.fleet.Host(ParseHostID(id))
+		if h == nil {
+			continue
+		}
+		if o, holds := list.Of(h.ID, h.Group, c.r, c.now); holds && o.omitted(c.r.Spec.TargetVersion) != "" {
+			apart[h.ID] = o.omitted(c.r.Spec.TargetVersion)
+		}
+	}
+	return apart
+}
+
+// all counts every host. Of plain hosts that are counted together, those that an order keeps apart are taken out.
 func (c *counter) all() {
 	type kind struct {
 		group   string
 		version Semver
 	}
-	apart := make(map[kind]int)
-	for id := range c.held {
-		if h := c.fleet.Host(id); h != nil && h.Plain(c.now) {
-			apart[kind{h.Group, h.Version}]++
+	counted := make(map[kind]int)
+	for id := range c.apart {
+		if h := c.fleet.Host(id); h.Plain(c.now) {
+			counted[kind{h.Group, h.Version}]++
 			c.host(h, 1)
 		}
 	}
 	for h, many := range c.fleet.Alike(c.now) {
-		if len(c.held) > 0 && h.Plain(c.now) {
+		if len(c.apart) > 0 && h.Plain(c.now) {
 			one := *h
 			one.ID, h = HostID{}, &one // any of them
 			k := kind{h.Group, h.Version}
-			taken := min(apart[k], many)
-			apart[k], many = apart[k]-taken, many-taken
+			taken := min(counted[k], many)
+			counted[k], many = counted[k]-taken, many-taken
 		}
 		if many > 0 {
 			c.host(h, many)
@@ -170,10 +187,7 @@ func (c *counter) all() {
 
 // omitted returns why no count includes a host, or "".
 func (c *counter) omitted(h *Host) string {
-	if why := h.omitted(c.now); why != "" || !c.held[h.ID] {
-		return why
-	}
-	return omitHeld
+	return cmp.Or(h.omitted(c.now), c.apart[h.ID])
 }
 
 // place returns the group of a host, or why it has none. A host whose group is not
@@ -200,7 +214,7 @@ func (c *counter) host(h *Host, many int) {
 			c.counts.Unmatched[h.Group] += many
 		}
 	}
-	if at >= 0 && c.r.Status.Groups[at].Plan == nil {
+	if at >= 0 && c.r.Status.Groups[at].Plan == nil && c.apart[h.ID] == "" {
 		c.tally(&c.counts.Groups[at], h, c.trials[at])
 	}
 	if omitted != "" {
@@ -285,6 +299,9 @@ func (c *counter) canaryReport(h *Host, group int) CanaryReport {
 		return CanaryReport{Lost: true}
 	}
 	t := c.trials[group]
+	if c.apart[h.ID] != "" {
+		return CanaryReport{OnTarget: h.Version == c.r.Spec.TargetVersion, Lost: true}
+	}
 	state, omitted := c.progressOf(h, group), c.omitted(h)
 	waits := state == silent || state == underway && !h.wasTold(t)
 	return CanaryReport{

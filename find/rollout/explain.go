@@ -23,8 +23,8 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	say := func(format string, args ...any) { x.Reasons = append(x.Reasons, fmt.Sprintf(format, args...)) }
 	say("The rollout goes from %s to %s, by the schedule %s; updates are %s.", spec.StartVersion, spec.TargetVersion, spec.Schedule,
 		a.Row.Mode)
-	if order, has := s.override(q.Host, now); has {
-		say("The host is %s (hosts ID release ends that).", order.Words())
+	if order, has := s.override(q, now); has {
+		x.Reasons = append(x.Reasons, order.Reason())
 	}
 	if a.Group < 0 {
 		if spec.Schedule != Immediate {

@@ -277,11 +277,11 @@ func (s *Snapshot) With(orders Overrides) *Snapshot {
 }
 
 // override returns the order of a host.
-func (s *Snapshot) override(host string, now time.Time) (Override, bool) {
-	if len(s.overrides) == 0 || host == "" {
+func (s *Snapshot) override(q Query, now time.Time) (Override, bool) {
+	if len(s.overrides) == 0 || q.Host == "" {
 		return Override{}, false
 	}
-	return s.overrides.Of(ParseHostID(host), s.rollout.Spec.TargetVersion, now)
+	return s.overrides.Of(ParseHostID(q.Host), q.Group, s.rollout, now)
 }
 
 // Rollout returns the rollout behind the answers. It must not be changed.
@@ -294,7 +294,7 @@ func (s *Snapshot) Find(q Query, now time.Time) Answer {
 		i = len(s.groupAnswers) - 1
 	}
 	t := &s.groupAnswers[i]
-	order, has := s.override(q.Host, now)
+	order, has := s.override(q, now)
 	if has && order.Action == UpdateHost {
 		t = &s.ordered[i]
 	}

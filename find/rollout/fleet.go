@@ -92,6 +92,14 @@ func (s share) All() iter.Seq[*Host] {
 	}
 }
 
+// Host implements Fleet.
+func (s share) Host(id HostID) *Host {
+	if !s.has(id) {
+		return nil
+	}
+	return s.Fleet.Host(id)
+}
+
 // has reports whether the server draws the highest number for a host (rendezvous hashing).
 func (s share) has(id HostID) bool {
 	digest := mix(binary.LittleEndian.Uint64(id[:8]) ^ mix(binary.LittleEndian.Uint64(id[8:])))

@@ -227,7 +227,7 @@ func (s *step) missingMessage() string {
 
 func (s *step) lostMessage() string {
 	c, _, _ := s.canaryWith(isLost)
-	return fmt.Sprintf("canary %s no longer reports, or was pinned or disabled", nameOf(c.Hostname, c.HostID))
+	return fmt.Sprintf("canary %s no longer reports, or was pinned, disabled or held", nameOf(c.Hostname, c.HostID))
 }
 
 func (s *step) shrunkMessage() string {

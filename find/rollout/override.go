@@ -21,7 +21,8 @@ func (a *HostAction) UnmarshalText(text []byte) error {
 }
 
 // Override is a person's order to one host. It holds until it is released or its time is over. An order to update also ends
-// with the rollout in which it was given: the host does not go ahead of its group for a version that nobody knew.
+// with the rollout in which it was given: the host does not go ahead of its group for a version that nobody knew. It does not
+// hold while the host's group is halted or rolled back since.
 type Override struct {
 	Action HostAction `json:"action"`
 	// Target is the target of the rollout in which an update was ordered.
@@ -48,52 +49,79 @@ func (o Override) Words() string {
 	return text
 }
 
+// Reason is the sentence that explains the host's answer.
+func (o Override) Reason() string {
+	return fmt.Sprintf("The host is %s (hosts ID release ends that).", o.Words())
+}
+
 // Overrides are the orders to hosts, by the ids of the hosts. One host has one order.
 type Overrides map[string]Override
 
 // MaxOverrides is how many hosts have an order of their own at most: more are a group.
 const MaxOverrides = 1000
 
-// Of returns the order that holds for a host at a moment, in a rollout to a target.
-func (list Overrides) Of(host HostID, target Semver, now time.Time) (o Override, ok bool) {
+// Of returns the order that holds for a host of a group at a moment. Without a rollout, nil, only a hold does.
+func (list Overrides) Of(host HostID, group string, r *Rollout, now time.Time) (o Override, ok bool) {
 	if len(list) == 0 {
 		return o, false
 	}
 	o, ok = list[host.String()]
-	ok = ok && (o.Until.IsZero() || now.Before(o.Until))
-	return o, ok && (o.Action == HoldHost || o.Target == target)
-}
-
-// held returns the hosts that are held at a moment.
-func (list Overrides) held(now time.Time) map[HostID]bool {
-	held := make(map[HostID]bool)
-	for id := range list {
-		if o, ok := list.Of(ParseHostID(id), "", now); ok && o.Action == HoldHost {
-			held[ParseHostID(id)] = true
-		}
+	switch {
+	case !ok || !o.Until.IsZero() && !now.Before(o.Until):
+		return o, false
+	case o.Action == HoldHost:
+		return o, true
+	case r == nil || r.Status.StartTime.IsZero() || o.Target != r.Spec.TargetVersion:
+		return o, false
 	}
-	return held
+	return o, !o.Since.Before(r.updatesSince(group))
 }
 
-// HostOrder is an order to a host that reports.
+// updatesSince returns the moment since which an order to update must have been given to hold for a host of a group: the start
+// of the rollout or, of a group that is halted or rolled back, the moment of that.
+func (r *Rollout) updatesSince(group string) time.Time {
+	i := r.group(group)
+	if i < 0 {
+		i = len(r.Status.Groups) - 1 // its answer is for hosts of no group
+	}
+	if i >= 0 && (r.Status.Groups[i].State == RolledBack || r.Status.Groups[i].Halted != nil) {
+		return later(r.Status.StartTime, r.Status.Groups[i].LastUpdateTime)
+	}
+	return r.Status.StartTime
+}
+
+// omitted returns why an order keeps its host out of all counts of a rollout to a target, or "".
+func (o Override) omitted(target Semver) string {
+	switch {
+	case o.Action == HoldHost:
+		return omitHeld
+	case o.To != "" && o.To != target:
+		return omitElsewhere
+	}
+	return ""
+}
+
+// HostOrder is an order to a host that reports. A release may be for any host.
 type HostOrder struct {
 	Host     *Host
 	Action   HostAction
 	To       string // of an update: empty, start or a version
 	Until    time.Time
 	Who, Why string
+	// Known returns the host of an id, or nil. If it is missing, nobody knows yet which hosts there are.
+	Known func(HostID) *Host
 }
 
-// Apply returns the list with the order in it, without orders whose time is over. After an error, which is a *RefusedError,
-// nothing has changed. Like Order.Apply it is a pure function.
-func (o HostOrder) Apply(c *Config, v *Version, list Overrides, now time.Time) (Overrides, error) {
+// Apply returns the list with the order in it, without orders that do not hold and orders of unknown hosts. After an error,
+// which is a *RefusedError, nothing has changed. Like Order.Apply it is a pure function.
+func (o HostOrder) Apply(c *Config, v *Version, r *Rollout, list Overrides, now time.Time) (Overrides, error) {
 	now = moment(now)
-	next, id, target := make(Overrides), o.Host.ID.String(), Semver("")
-	if v != nil {
-		target = v.Spec.Agents.TargetVersion
+	if v == nil || r != nil && !r.Of(v) {
+		r = nil
 	}
-	for host := range list {
-		if old, ok := list.Of(ParseHostID(host), target, now); ok && host != id {
+	next, id := make(Overrides), o.Host.ID.String()
+	for host, old := range list {
+		if host != id && o.keeps(list, ParseHostID(host), r, now) {
 			next[host] = old
 		}
 	}
@@ -101,12 +129,14 @@ func (o HostOrder) Apply(c *Config, v *Version, list Overrides, now time.Time) (
 	name := nameOf(o.Host.Hostname, id)
 	switch {
 	case o.Action == ReleaseHost:
-		if _, there := list.Of(o.Host.ID, target, now); !there {
+		if _, there := list[id]; !there {
 			return nil, refuse("host %s has no order of its own: it follows its group", name)
 		}
 		return next, nil
-	case v == nil:
-		return nil, refuse("no version is set, and hosts have no order: set one with \"teleport-find set-version\"")
+	case v == nil && o.Action == UpdateHost:
+		return nil, refuse("no version is set, and hosts have none to update to: set one with \"teleport-find set-version\"")
+	case r == nil && o.Action == UpdateHost:
+		return nil, refuse("the rollout of version %s has not begun: the server begins it at its next tick", v.Spec.Agents.TargetVersion)
 	case !o.Until.IsZero() && !o.Until.After(now):
 		return nil, refuse("--until %s is over", Clock(o.Until))
 	case o.To != "" && o.Action != UpdateHost:
@@ -115,7 +145,8 @@ func (o HostOrder) Apply(c *Config, v *Version, list Overrides, now time.Time) (
 		return nil, refuse("%d hosts have orders of their own already: release some, or make a group of them", len(next))
 	}
 	if o.Action == UpdateHost {
-		made.Target = target
+		made.Target = r.Spec.TargetVersion
+		made.Since = later(now, r.updatesSince(o.Host.Group)) // another server may have written it, by its own clock
 		if why := o.whyNot(c, v, now); why != "" {
 			return nil, refuse("host %s %s", name, why)
 		}
@@ -131,6 +162,19 @@ func (o HostOrder) Apply(c *Config, v *Version, list Overrides, now time.Time) (
 	}
 	next[id] = made
 	return next, nil
+}
+
+// keeps reports whether the order of another host stays in the list.
+func (o HostOrder) keeps(list Overrides, host HostID, r *Rollout, now time.Time) bool {
+	if o.Known == nil {
+		return true
+	}
+	h := o.Known(host)
+	if h == nil {
+		return false
+	}
+	_, holds := list.Of(host, h.Group, r, now)
+	return holds
 }
 
 // whyNot returns why a host would not update, or "".

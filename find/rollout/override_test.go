@@ -8,7 +8,7 @@ import (
 
 // hostOrder gives a host an order of its own.
 func (w *world) hostOrder(list Overrides, name string, action HostAction, to string, until time.Time) (Overrides, error) {
-	return HostOrder{Host: w.fleet.named(name), Action: action, To: to, Until: until}.Apply(w.config, w.version, list, w.now)
+	return HostOrder{Host: w.fleet.named(name), Action: action, To: to, Until: until, Known: w.fleet.Host}.Apply(w.config, w.version, w.rollout, list, w.now)
 }
 
 // An order to a host decides on its answer, whatever its group says, until it is released or its time is over. It decides
@@ -26,7 +26,6 @@ func TestAnOrderToAHostDecidesOnItsAnswer(t *testing.T) {
 		{"back by name", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.tick() }, UpdateHost, "v17.1.0", "17.1.0 now", "17.2.1 now"},
 		{"hold", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.tick() }, HoldHost, "", "17.2.1", "17.2.1 now"},
 		{"hold, every host at once", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.version = versionWith("", Immediate) }, HoldHost, "", "17.2.1", "17.2.1 now"},
-		{"a group that was rolled back", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.tick(); w.order(Order{Verb: Rollback}) }, UpdateHost, "", "17.2.1 now", "17.2.0 now"},
 		{"a host of no group that would be held", "unmatched: hold, " + regular("{name: prod, "+everyDay+"}"), func(*world) {}, UpdateHost, "", "17.2.1 now", "17.2.0"},
 		{"suspended since", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.tick(); w.config.Spec.Agents.Mode = Suspended }, "", "", "17.2.1", "17.2.1"},
 	} {
@@ -79,6 +78,71 @@ func TestAnOrderToAHostDecidesOnItsAnswer(t *testing.T) {
 	}
 }
 
+// A rollback, a halt and a new rollout end the orders to update that were given before. An order that is given then holds.
+func TestAnOrderToUpdateEndsIfItsGroupStops(t *testing.T) {
+	for name, stop := range map[string]func(w *world){
+		"its group is rolled back": func(w *world) {
+			w.order(Order{Verb: StartUpdate, Groups: []string{"dev"}, Force: true})
+			w.order(Order{Verb: Rollback, Groups: []string{"dev"}})
+		},
+		"another group is rolled back, and so its own does not start": func(w *world) {
+			w.order(Order{Verb: StartUpdate, Groups: []string{"prod"}, Force: true})
+			w.order(Order{Verb: Rollback})
+		},
+		"the rollout is reset": func(w *world) { w.order(Order{Verb: Reset}) },
+		"its group is halted": func(w *world) {
+			w.order(Order{Verb: StartUpdate, Groups: []string{"dev"}, Force: true})
+			for range 2 {
+				w.now = w.now.Add(time.Minute)
+				w.poll("dev-1")
+				w.fail("dev-1")
+				w.tick()
+			}
+			if w.group("dev").Halted == nil {
+				w.t.Fatal(w.states())
+			}
+		},
+		"another version, and the same again": func(w *world) {
+			w.version.Spec.Agents.TargetVersion = "17.3.0"
+			w.tick()
+			w.now = w.now.Add(time.Minute)
+			w.version.Spec.Agents.TargetVersion = "17.2.1"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, regular("{name: dev, "+everyDay+", max_failed_before_halt: 1%}", "{name: prod, "+everyDay+"}"))
+			w.add("dev", 2, "17.2.0")
+			w.add("prod", 1, "17.2.0")
+			w.begin("Mon 09:00")
+			order := func(list Overrides) Overrides {
+				t.Helper()
+				list, err := w.hostOrder(list, "dev-0", UpdateHost, "17.1.0", time.Time{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return list
+			}
+			list := order(nil)
+			wantOrdered := func(want bool) {
+				t.Helper()
+				s := w.snapshot().With(list)
+				got, other := short(s.Find(Query{Group: "dev", Host: hostID("dev-0")}, w.now)), short(s.Find(Query{Group: "dev", Host: hostID("dev-1")}, w.now))
+				if (got == "17.1.0 now") != want || !want && got != other {
+					t.Errorf("%s: the host is told %s, another one %s; want the order's answer %v", w.states(), got, other, want)
+				}
+			}
+			wantOrdered(true)
+			w.now = w.now.Add(time.Minute)
+			stop(w)
+			wantOrdered(false)
+			w.tick()
+			wantOrdered(false)
+			list = order(list)
+			wantOrdered(true)
+		})
+	}
+}
+
 // An order is refused if the host would not follow it.
 func TestOrdersToHostsThatAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -92,7 +156,8 @@ func TestOrdersToHostsThatAreRefused(t *testing.T) {
 		"updates disabled there":  {func(w *world) { w.fleet.named("dev-0").Disabled = true }, UpdateHost, "", time.Time{}, "has updates disabled"},
 		"a host that is away":     {func(w *world) { w.now = w.now.Add(time.Hour) }, UpdateHost, "", time.Time{}, "does not report"},
 		"updates suspended":       {func(w *world) { w.config.Spec.Agents.Mode = Suspended }, UpdateHost, "", time.Time{}, "updates are suspended"},
-		"no version":              {func(w *world) { w.version = nil }, HoldHost, "", time.Time{}, "no version is set"},
+		"no version":              {func(w *world) { w.version = nil }, UpdateHost, "", time.Time{}, "no version is set"},
+		"no rollout yet":          {func(w *world) { w.version.Spec.Agents.TargetVersion = "17.3.0" }, UpdateHost, "", time.Time{}, "has not begun"},
 		"a time that is over":     {func(*world) {}, HoldHost, "", monday, "is over"},
 		"no version to go to":     {func(*world) {}, UpdateHost, "yesterday", time.Time{}, "neither start nor a version"},
 		"a version to be held at": {func(*world) {}, HoldHost, "17.1.0", time.Time{}, "--to is for update"},
@@ -110,27 +175,99 @@ func TestOrdersToHostsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A host that is held is in no count, is no canary, and keeps no place of a plan from others.
-func TestAHostThatIsHeldIsInNoCount(t *testing.T) {
-	w := newWorld(t, regular("{name: dev, "+everyDay+", max_in_flight: 1}"))
-	w.add("dev", 3, "17.2.0")
-	w.begin("Mon 10:00")
-	w.tick()
-	w.now = w.now.Add(time.Minute)
-	w.tick()
-	first := w.inOrder("dev")[0]
-	count := func(list Overrides) Counts {
-		return Count(w.rollout, w.fleet, w.plans, CountOptions{Complete: true, Now: w.now, Overrides: list})
-	}
-	if n := count(nil); n.Groups[0].Present != 3 || n.Groups[0].Flight.Place != 0 {
-		t.Fatalf("%+v", n.Groups[0])
-	}
-	list, err := w.hostOrder(nil, first, HoldHost, "", time.Time{})
+// Orders of hosts that the fleet does not know are dropped with the next order, if the fleet is known. A release takes any host.
+func TestOrdersOfUnknownHostsAreDropped(t *testing.T) {
+	w := newWorld(t, regular("{name: dev, "+everyDay+"}"))
+	w.add("dev", 2, "17.2.0")
+	w.version = nil // a hold needs none
+	list, err := w.hostOrder(nil, "dev-0", HoldHost, "", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := count(list)
-	if g := n.Groups[0]; g.Present != 2 || len(g.Eligible()) != 2 || g.Flight.Place != 1 || g.Flight.InFlight != 0 || n.Omitted[omitHeld] != 1 {
-		t.Errorf("%d hosts are present, %d eligible, the plan is at %+v, omitted are %v", g.Present, len(g.Eligible()), g.Flight, n.Omitted)
+	gone := *w.fleet.named("dev-0")
+	delete(w.fleet.byID, gone.ID)
+	hold := HostOrder{Host: w.fleet.named("dev-1"), Action: HoldHost}
+	for _, known := range []func(HostID) *Host{nil, w.fleet.Host} {
+		hold.Known = known
+		want := 1
+		if known == nil {
+			want = 2
+		}
+		if next, err := hold.Apply(nil, nil, nil, list, w.now); err != nil || len(next) != want {
+			t.Errorf("%v, %v; want %d orders", next, err, want)
+		}
+	}
+	release := HostOrder{Host: &Host{ID: gone.ID}, Action: ReleaseHost}
+	if next, err := release.Apply(nil, nil, nil, list, w.now); err != nil || len(next) != 0 {
+		t.Errorf("after a release: %v, %v", next, err)
+	}
+}
+
+// A host that is held or sent to another version is in no count, is no canary, keeps no place of a plan from others, and halts
+// no group.
+func TestAHostThatIsKeptApartIsInNoCount(t *testing.T) {
+	for _, tc := range []struct {
+		name, group string
+		action      HostAction
+		to, reason  string
+	}{
+		{"held, of a plan", ", max_in_flight: 1", HoldHost, "", omitHeld},
+		{"sent back, of a plan", ", max_in_flight: 1", UpdateHost, BackToStart, omitElsewhere},
+		{"sent to another version, of a plan", ", max_in_flight: 1", UpdateHost, "17.1.0", omitElsewhere},
+		{"held, without a plan", "", HoldHost, "", omitHeld},
+		{"sent back, without a plan", "", UpdateHost, BackToStart, omitElsewhere},
+		{"held, a canary", ", canary_count: 1", HoldHost, "", omitHeld},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, regular("{name: dev, "+everyDay+tc.group+"}"))
+			w.add("dev", 3, "17.2.0")
+			w.begin("Mon 10:00")
+			w.tick()
+			w.now = w.now.Add(time.Minute)
+			w.tick()
+			first := "dev-0"
+			switch g := w.group("dev"); {
+			case g.Plan != nil:
+				first = w.inOrder("dev")[0]
+			case len(g.Canaries) > 0:
+				first = w.canaryNames("dev")[0]
+			}
+			w.poll(first)
+			w.fail(first)
+			count := func(list Overrides, fleet Fleet) Counts {
+				return Count(w.rollout, fleet, w.plans, CountOptions{Complete: true, Now: w.now, Overrides: list})
+			}
+			g := count(nil, w.fleet).Groups[0]
+			if g.Present != 3 || g.Failed != 1 || len(g.Canaries) == 1 && !g.Canaries[0].Failed {
+				t.Fatalf("%+v", g)
+			}
+			list, err := w.hostOrder(nil, first, tc.action, tc.to, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := count(list, w.fleet)
+			g = n.Groups[0]
+			if g.Present != 2 || len(g.Eligible()) != 2 || g.Failed != 0 || len(g.Problems) != 0 || n.Omitted[tc.reason] != 1 {
+				t.Errorf("%d hosts are present, %d eligible, %d failed, %v, omitted are %v", g.Present, len(g.Eligible()), g.Failed, g.Problems, n.Omitted)
+			}
+			if f := g.Flight; f != nil && (f.Place != 1 || f.InFlight != 0) {
+				t.Errorf("the plan is at %+v", f)
+			}
+			if len(g.Canaries) == 1 && (!g.Canaries[0].Lost || g.Canaries[0].Failed) {
+				t.Errorf("the canary is %+v", g.Canaries[0])
+			}
+			w.fleet.named(first).Failed = Failure{}
+			if f := count(list, w.fleet).Groups[0].Flight; f != nil && (f.Place != 1 || f.InFlight != 0) {
+				t.Errorf("once it was told to update, the plan is at %+v", f)
+			}
+			w.fleet.named(first).Told = Event{}
+			apart := 0
+			for _, server := range []string{"find-1", "find-2", "find-3"} {
+				apart += count(list, Shared(w.fleet, server, []string{"find-1", "find-2", "find-3"})).Omitted[tc.reason]
+			}
+			if apart != 1 {
+				t.Errorf("the reports of three servers count the host %d times", apart)
+			}
+		})
 	}
 }

@@ -143,14 +143,17 @@ type Flight struct {
 // progressOf judges a host of the plan or a canary of a group; nil is an unknown host.
 // A host that names another group by now gets the answer of that group.
 func (c *counter) progressOf(h *Host, group int) progress {
-	if h == nil {
+	switch {
+	case h == nil:
 		return silent
+	case c.apart[h.ID] != "":
+		return withdrawn
 	}
 	state := h.progress(c.trials[group])
 	if state == updated || state == failed {
 		return state
 	}
-	if at, _, _ := c.place(h); at != group || c.held[h.ID] {
+	if at, _, _ := c.place(h); at != group {
 		return withdrawn
 	}
 	return state
@@ -175,7 +178,9 @@ func (c *counter) flight(at int, plan *Index) *Flight {
 		if h == nil {
 			h = &Host{ID: id}
 		}
-		n.judge(h, state, h.hasFailed(t))
+		if c.apart[h.ID] == "" {
+			n.judge(h, state, h.hasFailed(t))
+		}
 		if state.finished() {
 			continue
 		}

@@ -231,7 +231,7 @@ var conditions = []condition{
 	},
 	{
 		kind: Stalled, from: Canarying,
-		when:    "a canary that has not reported the target is no longer present, or was pinned or disabled",
+		when:    "a canary that has not reported the target is no longer present, or was pinned, disabled or held",
 		holds:   (*step).canaryLost,
 		message: (*step).lostMessage,
 		moved:   "rollout start --force (without canaries), rollout done",

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -135,17 +136,50 @@ func (a *api) orderHost(w http.ResponseWriter, r *http.Request) {
 	}
 	id, _ := rollout.ParseUUID(r.PathValue("id"))
 	e, ok := a.Fleet.Entry(id)
-	if !ok {
+	if o.Action == rollout.ReleaseHost {
+		e.ID = id // also of a host that was revoked or forgotten
+	} else if !ok {
 		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
 		return
 	}
 	_, err := a.Stored.OrderHost(r.Context(), rollout.HostOrder{Host: &e.Host, Action: o.Action, To: o.To, Until: o.Until,
-		Who: peer(r.Context()), Why: o.Reason}, dryRun(r))
+		Who: peer(r.Context()), Why: o.Reason, Known: a.knownHosts(r.Context())}, dryRun(r))
 	if err != nil {
 		a.fail(w, "", err)
 		return
 	}
 	parts.Reply(w, http.StatusOK, a.adminHost(&e, a.goals()(e.Group), a.Stored.Now()))
+}
+
+// knownHosts returns a function for the hosts that the fleet knows, or nil if it may lack hosts.
+func (a *api) knownHosts(ctx context.Context) func(rollout.HostID) *rollout.Host {
+	if a.Fleet.Loading() || a.Fleet.Sync(ctx) != nil {
+		return nil
+	}
+	return func(id rollout.HostID) *rollout.Host {
+		if e, ok := a.Fleet.Entry(id); ok {
+			return &e.Host
+		}
+		return nil
+	}
+}
+
+// releaseRemoved releases hosts that were just removed: if they join again, they follow their groups.
+func (a *api) releaseRemoved(r *http.Request, reason string) {
+	known := a.knownHosts(r.Context())
+	for id := range a.Stored.Resources().Overrides {
+		host := rollout.ParseHostID(id)
+		if known == nil || known(host) != nil {
+			continue
+		}
+		// It drops the orders of the other unknown hosts, too.
+		_, err := a.Stored.OrderHost(r.Context(), rollout.HostOrder{Host: &rollout.Host{ID: host}, Action: rollout.ReleaseHost,
+			Who: peer(r.Context()), Why: reason, Known: known}, false)
+		if err != nil {
+			a.Log.Warn("the order of a host that was removed stays; hosts ID release ends it", "host", id, "error", err)
+		}
+		return
+	}
 }
 
 func (a *api) adminHost(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.Host {
@@ -162,10 +196,9 @@ func (a *api) adminHost(e *fleet.Entry, goal rollout.Semver, now time.Time) admi
 		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: inventory.TokenName(e),
 		Revoked: e.Secret == [16]byte{},
 	}
-	if n := a.Stored.Resources(); n.Version != nil {
-		if order, has := n.Overrides.Of(e.ID, n.Version.Spec.Agents.TargetVersion, now); has {
-			h.Order = order.Words()
-		}
+	n := a.Stored.Resources()
+	if order, has := n.OrderOf(&e.Host, now); has {
+		h.Order = order.Words()
 	}
 	if e.UpdaterID != (rollout.HostID{}) {
 		h.UpdaterID = e.UpdaterID.String()
@@ -222,6 +255,7 @@ func (a *api) revokeHost(w http.ResponseWriter, r *http.Request) {
 	if !dryRun(r) {
 		a.Log.Info("a host was revoked", "host", id.String(), "by", peer(r.Context()))
 		removed.Secret = [16]byte{}
+		a.releaseRemoved(r, "the host was revoked")
 	}
 	parts.Reply(w, http.StatusOK, a.adminHost(&removed, a.goals()(removed.Group), a.Stored.Now()))
 }

@@ -37,6 +37,9 @@ func (a *api) revokeToken(w http.ResponseWriter, r *http.Request) {
 		return err
 	}
 	if a.revoke(w, r, "join token", revoke) {
+		if !dryRun(r) {
+			a.releaseRemoved(r, "the host's token was revoked")
+		}
 		a.tokens(w, r)
 	}
 }

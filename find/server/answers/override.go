@@ -35,7 +35,7 @@ func (s *Stored) orderHostOnce(ctx context.Context, o rollout.HostOrder, dryRun 
 		return made, err
 	}
 	now := s.opts.Clock()
-	next, err := o.Apply(n.Config, n.Version, n.Overrides, now)
+	next, err := o.Apply(n.Config, n.Version, n.Rollout, n.Overrides, now)
 	if err != nil {
 		return made, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
@@ -19,6 +20,15 @@ type Resources struct {
 	Rollout   *rollout.Rollout
 	Overrides rollout.Overrides
 	Revisions map[string]store.Revision // only of existing resources
+}
+
+// OrderOf returns the order that holds for a host at a moment.
+func (n *Resources) OrderOf(h *rollout.Host, now time.Time) (rollout.Override, bool) {
+	r := n.Rollout
+	if n.Version == nil || r != nil && !r.Of(n.Version) {
+		r = nil
+	}
+	return n.Overrides.Of(h.ID, h.Group, r, now)
 }
 
 // ReadResources returns the present resources of a store.

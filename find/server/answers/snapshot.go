@@ -35,7 +35,8 @@ type snapshot struct {
 func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.Answer {
 	a := n.base
 	if n.find == nil {
-		a.AutoUpdate = a.AutoUpdate && mayUpdate
+		_, held := n.Overrides.Of(rollout.ParseHostID(q.Host), q.Group, nil, now)
+		a.AutoUpdate = a.AutoUpdate && mayUpdate && !held
 		return a
 	}
 	answer := n.find.Find(q, now)

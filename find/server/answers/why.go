@@ -29,6 +29,9 @@ func (s *Stored) Why(q rollout.Query) (why adminapi.Why) {
 		if mode := rollout.EffectiveMode(n.Config, nil); mode != rollout.Enabled {
 			why.Reasons = append(why.Reasons, fmt.Sprintf("Updates are %s.", mode))
 		}
+		if order, held := n.Overrides.Of(rollout.ParseHostID(q.Host), q.Group, nil, now); held {
+			why.Reasons = append(why.Reasons, order.Reason())
+		}
 		return why
 	}
 	why.Explanation = n.find.Explain(q, now)
