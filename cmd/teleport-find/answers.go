@@ -56,6 +56,15 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 	if c.String("metrics-listen") != "" {
 		resources = m.Store(opened)
 	}
+	history, err := opened.History(ctx, 1)
+	if err != nil {
+		opened.Close()
+		return nil, err
+	}
+	fresh := len(history) == 0
+	if c.String("agent-version") != "" && !fresh {
+		base.Version = "" // without a version in the store, it would let all hosts update at once, whatever their groups
+	}
 	stored, err := answers.NewStored(c.Context, answers.StoredOptions{
 		Store: resources, Base: base, Edition: releases.Edition(c.String("edition")), Releases: files, Clock: now, Log: log,
 		Limits: rollout.Limits{Groups: c.Int("max-groups"), Days: c.Int("max-schedule-days")},
@@ -65,13 +74,11 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 		return nil, err
 	}
 	resources = stored.Store()
-	if err := beginStore(ctx, c, stored, base.Version, log); err != nil {
-		opened.Close()
-		return nil, err
-	}
+	beginStore(ctx, c, stored, base.Version, fresh, log)
 	var engine *driver.Engine
 	fleet := inventory.StartFleet(inventory.FleetOptions{
 		Store: resources, Clock: now, Elapsed: elapsed, Jitter: base.Jitter, Named: stored.Named, Log: log,
+		Fresh:     fresh && path != "",
 		Overrides: func() rollout.Overrides { return stored.Resources().Overrides },
 		Skew:      func() time.Duration { return engine.Skew() },
 		Progress:  m.Reports().Beat,
@@ -92,33 +99,33 @@ func newAnswers(ctx context.Context, c *cli.Context, base find.Answer, files *fi
 	return a, nil
 }
 
-// beginStore writes into a store what the flags say of a new one: the version of --agent-version if the store has none, and the mode
-// enabled if the store is in memory.
-func beginStore(ctx context.Context, c *cli.Context, stored *answers.Stored, target string, log *slog.Logger) error {
+// beginStore writes into a store that nobody has used yet what the flags say: the version of --agent-version and, in memory, the
+// mode enabled. If it cannot be written, the server goes on.
+func beginStore(ctx context.Context, c *cli.Context, stored *answers.Stored, target string, fresh bool, log *slog.Logger) {
 	var list []rollout.Resource
 	if c.String("store") == "" {
+		log.Warn("the store is in memory: what is set ends with the server; --store keeps it")
 		config := rollout.NewConfig()
 		config.Spec.Agents.Mode = rollout.Enabled
 		list = append(list, config)
 	}
-	if c.String("agent-version") != "" {
-		if now := stored.Resources().Version; now != nil {
-			log.Info("--agent-version is for a store that has no version: hosts are told the store's",
-				"agent_version", now.Spec.Agents.TargetVersion)
-		} else {
-			v := rollout.NewVersion()
-			v.Spec.Agents.TargetVersion, v.Spec.Agents.Schedule = rollout.Semver(target), rollout.Immediate
-			list = append(list, v)
-		}
+	if c.String("agent-version") != "" && !fresh {
+		log.Info("--agent-version is for a store that nobody has used yet: \"teleport-find set-version\" sets the version of this one")
+	} else if c.String("agent-version") != "" {
+		v := rollout.NewVersion()
+		v.Spec.Agents.TargetVersion, v.Spec.Agents.Schedule = rollout.Semver(target), rollout.Immediate
+		list = append(list, v)
 	}
 	if len(list) == 0 {
-		return nil
+		return
 	}
 	_, err := stored.Apply(ctx, list, answers.ApplyOptions{New: true, Who: "serve", Why: "flags"})
 	if _, isThere := errors.AsType[*store.ConflictError](err); isThere {
-		return stored.Refresh(ctx) // another server of the store has written it
+		err = stored.Refresh(ctx) // another server of the store has written it
 	}
-	return err
+	if err != nil {
+		log.Error("the version of --agent-version was not set; \"teleport-find set-version\" sets it", "error", err)
+	}
 }
 
 // run steps the rollout until ctx ends. Its result waits for that.

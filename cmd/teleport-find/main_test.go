@@ -50,15 +50,15 @@ func TestServeWithoutAStoreIsOneCommand(t *testing.T) {
 	if code := s.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: exit code %d\n%s", code, s.log.String())
 	}
-	for _, want := range []string{"msg=serving version=1.2.3-test", `store="in memory"`, "msg=stopped"} {
+	for _, want := range []string{"the store is in memory: what is set ends with the server", "msg=serving version=1.2.3-test", `store="in memory"`, "msg=stopped"} {
 		if !strings.Contains(s.log.String(), want) {
 			t.Errorf("no %s in the log:\n%s", want, s.log.String())
 		}
 	}
 }
 
-// --agent-version fills a store that has no version. A person lets its hosts update, and the store's version stays.
-func TestAgentVersionIsForAStoreWithoutAVersion(t *testing.T) {
+// --agent-version is for a store that nobody has used yet: there is no host to wait for. It passes over no group of another store.
+func TestAgentVersionIsForAFreshStore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("servers are started and stopped again and again")
 	}
@@ -73,12 +73,24 @@ func TestAgentVersionIsForAStoreWithoutAVersion(t *testing.T) {
 	if code, out := a.run("", "mode", "enabled"); code != 0 || !s.ask("").AutoUpdate {
 		t.Errorf("enabled ends with %d, and hosts are told %+v\n%s", code, s.ask(""), out)
 	}
+	if code, out := a.run("", "status"); code != 0 || strings.Contains(out, "25 minutes") {
+		t.Errorf("status ends with %d\n%s", code, out)
+	}
 	s.stop(syscall.SIGTERM)
 	s = start("15.2.0")
 	if got := s.ask(""); got.Version != "15.1.0" || !got.AutoUpdate {
 		t.Errorf("of a store with a version, hosts are told %+v", got)
 	}
-	s.logged(`msg="--agent-version is for a store that has no version: hosts are told the store's" agent_version=(15.1.0)`)
+	s.logged(`msg="--agent-version is for a store that nobody has used yet: (.*)" `)
+	if code, out := a.run("", "set-version", "--newest"); code != 0 {
+		t.Errorf("set-version --newest ends with %d\n%s", code, out)
+	}
+	s.stop(syscall.SIGTERM)
+	s = start("15.2.0")
+	if got := s.ask(""); got.Version != "" || got.AutoUpdate {
+		t.Errorf("of a used store without a version, hosts are told %+v", got)
+	}
+	s.logged(`msg="--agent-version is for a store that nobody has used yet: (.*)" `)
 }
 
 func TestServeReleasesWithItsOwnCA(t *testing.T) {

@@ -29,7 +29,7 @@ installs are those in the folder of --packages: teleport-update_*.deb, teleport-
 without a package manager the program itself as teleport-update-VERSION-linux-ARCH.
 
 The answers come from the store, which "teleport-find set-version", "mode" and "apply" change over the --admin-socket
-while the server runs. --agent-version is for a store that has no version. Until the store has a version, hosts are told
+while the server runs. --agent-version is for a store that nobody has used yet. Until the store has a version, hosts are told
 the newest one in --releases that has its .sha256 beside it; if there is none, hosts stay as they are.
 
 Without --store, the store is in memory and ends with the server; its hosts update from the start. In a new --store,
@@ -50,8 +50,8 @@ SIGHUP reads a renewed certificate.`,
 			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
 			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, for the next start"},
 			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
-			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run, for a store that has " +
-				"no version (default: the newest in --releases at start, else none)"},
+			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run, for a store that " +
+				"nobody has used yet (default: the newest in --releases at start, else none)"},
 			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one " +
 				"that --releases has of the version, else oss)"},
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts " +

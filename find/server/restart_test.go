@@ -160,6 +160,13 @@ func TestAFreshStoreHasNobodyToWaitFor(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}, rollout.PresentFor},
+		"the first server on it has set its version": {func(w *storeWorld, c *clock) {
+			list := parseAll(w.t, scheduled)
+			if _, err := w.control(c, w.store).stored.Apply(w.t.Context(), list, answers.ApplyOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+			w.fresh = true // when it started
+		}, 0},
 		"it has a token": {func(w *storeWorld, c *clock) { w.reporting(c, w.store).token("all") }, rollout.PresentFor},
 		"it has hosts, and was away for long": {func(w *storeWorld, c *clock) {
 			r := w.reporting(c, w.store)

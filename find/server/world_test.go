@@ -50,6 +50,7 @@ type storeWorld struct {
 	options answers.StoredOptions
 	log     *lockedBuffer
 	elapsed func() time.Duration // of its servers, see FleetOptions
+	fresh   bool                 // of its servers, see FleetOptions
 }
 
 func newStoreWorld(t *testing.T) *storeWorld {
@@ -264,7 +265,7 @@ func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
 	w.t.Helper()
 	r := &reportWorld{control: w.control(c, s), w: w, secrets: make(map[int]string), last: make(map[int]uint32)}
 	f, err := inventory.OpenFleet(w.t.Context(), inventory.FleetOptions{Store: r.stored.Store(), Clock: c.Now, Elapsed: w.elapsed, Named: r.stored.Named,
-		Log: w.options.Log})
+		Log: w.options.Log, Fresh: w.fresh})
 	if err != nil {
 		w.t.Fatal(err)
 	}

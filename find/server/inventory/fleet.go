@@ -50,6 +50,8 @@ type FleetOptions struct {
 	// Named reports whether the configuration or the rollout has named a group or a version: there is
 	// room for it, whatever hosts make up. It must not block, and may be nil.
 	Named func(word string) bool
+	// Fresh says that nobody had used the store before this server started: there is no host to wait for.
+	Fresh bool
 	// Overrides returns the orders to single hosts; may be nil.
 	Overrides func() rollout.Overrides
 	Log       *slog.Logger

@@ -75,7 +75,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	now := f.opts.Clock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(history) == 0 && f.table.Len() == 0 {
+	if (f.opts.Fresh || len(history) == 0) && f.table.Len() == 0 {
 		f.covered = at.Add(-rollout.PresentFor) // nobody has used the store: there is no host to wait for
 	}
 	f.keep.since, f.keep.identity, f.synced = since, identity, at
