@@ -35,11 +35,16 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 		p, err = planUpdate(ctx, i, c, opts)
 		p.Repairs = repairs
 	}
-	if err != nil || p.To != "" || !whole || !opts.Restart {
+	if err != nil || p.To != "" || !whole || !c.Spec.Enabled || c.Spec.ActiveVersion == "" {
 		return p, err
 	}
 	agent, err := s.Agent(ctx)
-	if err == nil && agent.Pending.Is() {
+	switch {
+	case err != nil:
+	case failed(agent.Unit):
+		p.Agent = "started, for it failed"
+		err = transaction.CheckRestart(ctx, i.Machine, c)
+	case opts.Restart && agent.Pending.Is():
 		p.Agent = "restarted, for it differs from its unit: " + agent.Pending.String()
 		err = transaction.CheckRestart(ctx, i.Machine, c)
 	}

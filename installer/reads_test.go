@@ -65,7 +65,7 @@ func TestAVerbReadsTheHostOnce(t *testing.T) {
 		"update --dry-run": {func(ctx context.Context, w *world) error {
 			_, err := w.UpdatePlan(ctx, UpdateOptions{})
 			return err
-		}, 1, 0},
+		}, 1, 1},
 		"status": {func(ctx context.Context, w *world) error {
 			_, err := w.Status(ctx, StatusOptions{})
 			return err

@@ -213,8 +213,7 @@ func damageOf(ctx context.Context, m *transaction.Machine, to wanted) (tree vers
 	return tree, nil, err
 }
 
-// restartAgent restarts an agent that differs from its unit, and watches it. The caller
-// holds no lock.
+// restartAgent starts an agent that failed, or restarts one that differs from its unit, and watches it. The caller holds no lock.
 func (i *Installer) restartAgent(ctx context.Context) error {
 	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
@@ -227,11 +226,19 @@ func (i *Installer) restartAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := agent.Pending
-	if !p.Is() {
-		i.Machine.Host.Log.Info("the agent runs with what its unit says; it is not restarted")
+	log := i.Machine.Host.Log
+	switch p := agent.Pending; {
+	case failed(agent.Unit):
+		log.Warn("starting the agent, which failed", "version", c.Active().Short(), "result", agent.Result)
+		if err := i.Machine.RestartActive(ctx, c); err != nil {
+			return &failure.NeedsPersonError{Err: err}
+		}
 		return nil
+	case !p.Is():
+		log.Info("the agent runs with what its unit says; it is not restarted")
+		return nil
+	default:
+		log.Info("restarting the agent, as was asked for", "because", p.String())
+		return i.Machine.RestartActive(ctx, c)
 	}
-	i.Machine.Host.Log.Info("restarting the agent, as was asked for", "because", p.String())
-	return i.Machine.RestartActive(ctx, c)
 }

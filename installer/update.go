@@ -33,7 +33,7 @@ type UpdateOptions struct {
 
 // Update is one tick: it brings the host to the version that find wants, if
 // updates are enabled, find wants it now, and the version is not held, pinned
-// or backing off.
+// or backing off. A person's command also starts an agent that failed.
 func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 	t := i.beginTick()
 	return t.end(ctx, t.update(ctx, opts))
@@ -64,11 +64,7 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 			return nil // the open transaction is closed, and the host is left alone
 		}
 		t.tidy(ctx)
-		if opts.Restart {
-			defer t.waited()
-			return t.i.restartAgent(ctx)
-		}
-		return nil
+		return t.seeAgentRun(ctx, opts.Restart)
 	}
 	if !t.mayFetch(ctx, in.wanted) {
 		return nil
@@ -101,6 +97,19 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	}
 	in.Request.To = transaction.TreeOf(tree)
 	return t.i.transact(ctx, in.Request)
+}
+
+// seeAgentRun starts an agent that failed, or restarts the agent if a person asked for that. A run of the timer has done its part:
+// see startGivenUp.
+func (t *tick) seeAgentRun(ctx context.Context, restart bool) error {
+	if t.i.Machine.Scheduled {
+		return nil
+	}
+	if agent, err := t.host().Agent(ctx); !restart && (err != nil || !failed(agent.Unit)) {
+		return nil
+	}
+	defer t.waited()
+	return t.i.restartAgent(ctx)
 }
 
 // isOff reports whether updates are off. It remembers a policy of the host all the same, for the day on which somebody enables them.

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -32,7 +33,8 @@ type app struct {
 	dropped        []string  // variables of the environment that this run ignores
 	readOnly       bool      // the command only reads: an older updater never takes over
 	// settle does the rest of the work once the command is through; may be nil.
-	settle func(ctx context.Context, done bool)
+	// It returns the error of a command that is done and leaves a fault.
+	settle func(ctx context.Context, done bool) error
 	// predecessor is the older updater that runs this one, if any.
 	predecessor *successor.Successor
 }
@@ -244,25 +246,52 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	i.Machine.Scheduled = transaction.Scheduled()
 	if name := c.Command.Name; name != "switch" && name != recoverName && slices.ContainsFunc(c.App.Commands,
 		func(c *cli.Command) bool { return c.Name == name }) {
-		a.settle = func(ctx context.Context, done bool) {
-			i.Settle(ctx, name)
-			if !done || a.terminal == nil {
-				return
-			}
-			if name == "uninstall" {
-				a.terminal.say(true, view.ClosingOfUninstall)
-			} else if !host.Exists(paths.Config()) {
-				return // never enabled: the command has said all
-			} else if r, err := i.Status(ctx, installer.StatusOptions{Offline: true}); err == nil {
-				a.terminal.say(!r.State.Alarming(), r.Closing())
-			}
-		}
+		a.settle = func(ctx context.Context, done bool) error { return a.end(ctx, i, name, done) }
 	}
 	i.Version, i.UserAgent = releaseVersion, appName+"/"+releaseVersion
 	if a.terminal != nil && !a.terminal.plain {
 		i.Terminal = a.terminal
 	}
 	return i
+}
+
+// end does the rest of a command, and says how the host is.
+func (a *app) end(ctx context.Context, i *installer.Installer, name string, done bool) error {
+	i.Settle(ctx, name)
+	paths := i.Machine.Host.Paths
+	// The journal of the timer's runs has no status, and a host without systemd has no agent that could be looked at.
+	update := name == "update" && !i.Machine.Scheduled && paths.RunDir != ""
+	if !done || a.terminal == nil && !update {
+		return nil
+	}
+	if name == "uninstall" {
+		a.terminal.say(true, view.ClosingOfUninstall)
+		return nil
+	}
+	if !host.Exists(paths.Config()) {
+		return nil // never enabled: the command has said all
+	}
+	r, err := i.Status(ctx, installer.StatusOptions{Offline: true})
+	if err != nil {
+		return nil
+	}
+	if a.terminal != nil {
+		a.terminal.say(!r.State.Alarming(), r.Closing())
+	} else {
+		logConditions(a.log, r)
+	}
+	if update && r.State.Alarming() {
+		return &transaction.ExitError{Code: exitNeedsPerson}
+	}
+	return nil
+}
+
+// logConditions logs what status says about the host.
+func logConditions(log *slog.Logger, r view.Status) {
+	level := map[decision.Severity]slog.Level{decision.Fault: slog.LevelError, decision.Blind: slog.LevelWarn}
+	for _, c := range r.Conditions {
+		log.Log(context.Background(), level[c.Severity], c.Message, "condition", c.Type)
+	}
 }
 
 func (a *app) simple(name, usage string, do func(*installer.Installer, ctx) error) *cli.Command {

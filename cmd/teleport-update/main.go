@@ -62,8 +62,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if a.settle != nil && !a.readOnly {
 		// However the command ended, the state of the host has to be published.
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
-		a.settle(late, err == nil)
+		fault := a.settle(late, err == nil)
 		cancel()
+		if err == nil {
+			err = fault
+		}
 	}
 	if a.readOnly || isDecision(err) {
 		a.predecessor.Decide()

@@ -17,9 +17,10 @@ var helps = map[Type]string{
 	TransactionOpen:    "`teleport-update update`, or the next run of the timer, closes it.",
 	PolicyBroken:       "Repair the file; if it is gone for good, `teleport-update policy --forget`.",
 	AgentUnstable:      "`teleport-update rollback`, or what `status` says; `journalctl -u teleport` says why it crashes.",
-	AgentDown:          "The command that `status` names; if that fails, `journalctl -u teleport` says why.",
-	VersionBroken:      "`teleport-update update` fetches the version again; `status` names mode and mount.",
-	LinksBroken:        "`teleport-update update`; first move a folder away that is in its place.",
+	AgentDown: "`teleport-update update` starts an agent that failed. An agent that somebody stopped is started by the command that " +
+		"`status` names. If that fails, `journalctl -u teleport` says why.",
+	VersionBroken: "`teleport-update update` fetches the version again; `status` names mode and mount.",
+	LinksBroken:   "`teleport-update update`; first move a folder away that is in its place.",
 	UnitOverruled: "Write the settings of the file that `status` names into a drop-in, and remove the file; then `systemctl " +
 		"daemon-reload`. Bring back what the unit needs, or run the command that `status` shows.",
 	AgentOtherVersion: "What `status` says: restart the agent only if the linked version fits its database.",

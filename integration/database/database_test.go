@@ -120,7 +120,7 @@ func TestWhatAKilledAgentLeftBehindIsBackedUpWhole(t *testing.T) {
 				s.Fails(1, "was not healthy and was rolled back", updater, "update")
 				s.Serves("1.0.0")
 			} else {
-				s.Must(updater, "update")
+				s.Fails(4, "the agent is enabled at boot and does not run", updater, "update")
 				s.Linked("1.1.0")
 				s.Must("systemctl", "start", "teleport")
 				s.Serves("1.1.0")

@@ -73,11 +73,53 @@ func TestAnAgentThatLeftByItselfIsLeftAlone(t *testing.T) {
 	s.failing(stamp.ExitsZero, "inactive/dead")
 	s.Sound("1.1.0")
 	s.Wants("1.1.0")
-	s.Must(updater, "update")
+	s.Fails(4, "the agent is enabled at boot and does not run", updater, "update")
 	s.Linked("1.1.0")
 	if state, r := s.Show("teleport", "ActiveState"), s.Status(); state != "inactive" || !r.Unproven {
 		t.Errorf("the agent is %s, unproven %v", state, r.Unproven)
 	}
+}
+
+// A person's update starts an agent that died, and does not end well while the agent is down.
+func TestUpdateStartsAnAgentThatFailed(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nRestart=no\n")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Proven()
+	dies := func() {
+		t.Helper()
+		s.Must("systemctl", "kill", "--signal=KILL", "teleport")
+		host.Wait(t, scenes.Patience, func() error {
+			if now := s.Show("teleport", "ActiveState"); now != "failed" {
+				return fmt.Errorf("the agent is %s", now)
+			}
+			return nil
+		})
+	}
+	dies()
+	if said := s.Must(updater, "update", "--dry-run"); !strings.Contains(said, "Agent:     started, for it failed\n") {
+		t.Errorf("the dry run says\n%s", said)
+	}
+	s.Must(updater, "update")
+	s.Serves("1.0.0")
+	s.StatusIs("idle")
+
+	sound := s.Read("/etc/teleport.yaml")
+	dies()
+	s.Write("/etc/teleport.yaml", "{[ broken\n")
+	s.Fails(4, "the agent was restarted and is not healthy", updater, "update")
+	s.Write("/etc/teleport.yaml", sound)
+	s.Must(updater, "update")
+	s.Serves("1.0.0")
+
+	s.Must("systemctl", "stop", "teleport")
+	s.Fails(4, "the agent is enabled at boot and does not run", updater, "update")
+	if now := s.Show("teleport", "ActiveState"); now != "inactive" {
+		t.Errorf("a person stopped the agent, and it is %s", now)
+	}
+	s.Must(updater, "disable")
+	s.Fails(4, "the agent is enabled at boot and does not run", updater, "update")
 }
 
 func TestAnAgentThatFailsBeforeAndAfterIsAsItWas(t *testing.T) {
@@ -201,7 +243,7 @@ func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
 			}
 			stays()
 			s.Wants("1.1.0")
-			s.Must(updater, "update")
+			s.Fails(4, "the agent is enabled at boot and does not run", updater, "update")
 			s.Linked("1.1.0")
 			stays()
 			r := s.Status()

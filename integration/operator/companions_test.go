@@ -20,7 +20,9 @@ func TestAnAgentOfAnotherUnitIsNamed(t *testing.T) {
 	s.Write("/etc/systemd/system/second.service", "[Service]\nExecStart=/usr/local/bin/teleport start --config /etc/second.yaml --pid-file=/run/second.pid\n")
 	s.Must("systemctl", "start", "second")
 	second := s.Show("second", "MainPID")
-	s.Updates("1.1.0")
+	s.Wants("1.1.0")
+	s.Fails(4, "second.service runs an agent by the linked program", updater, "update")
+	s.Serves("1.1.0")
 	if now := s.Show("second", "MainPID"); now != second {
 		t.Errorf("the updater restarted it: %s, before %s", now, second)
 	}

@@ -116,7 +116,7 @@ func TestAnAgentThatAPersonStopsDuringTheBackupStaysStopped(t *testing.T) {
 	}
 	s.Must("systemctl", "stop", "teleport")
 	s.Must("systemctl", "kill", "--signal=CONT", scenes.SwitchUnits)
-	s.Ends(update, 0)
+	s.Ends(update, 4) // the agent is down, and enabled at boot
 	s.Linked("1.1.0")
 	s.Down("after the update")
 	if r := s.Status(); !r.Unproven {
