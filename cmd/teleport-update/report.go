@@ -38,7 +38,7 @@ func (a *app) statusCommand() *cli.Command {
 			if err := checkCondition(about); err != nil {
 				return err
 			}
-			r, err := a.installer(c).Status(c.Context, installer.StatusOptions{Offline: c.Bool("offline") || about != ""})
+			r, err := a.installer(c).Status(c.Context, installer.StatusOptions{Offline: c.Bool("offline")})
 			if err != nil {
 				return err
 			}

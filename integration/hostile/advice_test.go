@@ -86,6 +86,20 @@ func (w *world) findsFault(condition string, want bool) {
 	}
 }
 
+// status --explain explains what status finds, also in an answer of the cluster that no run has had yet.
+func TestAConditionThatStatusFindsIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tarball = sound("1.1.0")
+	w.serve()
+	t.Cleanup(w.stop)
+	w.settings()
+	w.findsFault("update_waits", true)
+	if r := w.run("status", "--explain", "update_waits"); r.code != done.number() || !strings.Contains(r.stdout, "on this host") {
+		t.Errorf("the explanation ends with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
 // overruled is what root's own commands are advised.
 const overruled = "with --below-minimum the command does it all the same"
 
