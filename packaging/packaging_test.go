@@ -202,7 +202,7 @@ func usage(t *testing.T, program string) []string {
 				words = append(words, word)
 				read(append(args, word)...)
 			case "OPTIONS:", "GLOBAL OPTIONS:":
-				if word != "--help," {
+				if strings.HasPrefix(word, "--") && word != "--help," { // the others are headings
 					words = append(words, word)
 				}
 			}

@@ -43,6 +43,19 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	}
 }
 
+// The flags that most people need come first; all others have a heading.
+func TestTheFirstScreenOfServesHelpIsShort(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"teleport-find", "serve", "--help"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d, %s", code, stderr.String())
+	}
+	_, flags, _ := strings.Cut(stdout.String(), "OPTIONS:\n")
+	plain, headed := golden.CountFlags(flags)
+	if plain == 0 || plain > 14 || headed == 0 {
+		t.Errorf("%d flags have no heading, %d have; at most 14 may have none:\n%s", plain, headed, flags)
+	}
+}
+
 // Each command prints for programs too, and each that changes something can be tried and takes a reason for the
 // history. Who adds a command says here what it does.
 func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {

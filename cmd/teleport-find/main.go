@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/internal/console"
+	"teleport-update/internal/flaghelp"
 	"teleport-update/internal/typo"
 )
 
@@ -71,14 +72,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// under puts commands under a heading of the program's help. The help of a command has no heading.
+// under puts commands under a heading of the program's help. The help of a command does not show the heading.
 func under(heading string, commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
-		c.Category, c.CustomHelpTemplate = heading, cli.CommandHelpTemplate
+		c.Category, c.CustomHelpTemplate = heading, flaghelp.Command()
 		if len(c.Subcommands) > 0 {
-			c.CustomHelpTemplate = cli.SubcommandHelpTemplate
+			c.CustomHelpTemplate = strings.Replace(cli.SubcommandHelpTemplate, "{{if .Category}}", "{{if false}}", 1)
 		}
-		c.CustomHelpTemplate = strings.Replace(c.CustomHelpTemplate, "{{if .Category}}", "{{if false}}", 1)
 	}
 	return commands
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find"
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/parts"
+	"teleport-update/internal/flaghelp"
 	releases "teleport-update/internal/version"
 	"teleport-update/versions/fetch"
 )
@@ -37,7 +39,7 @@ hosts stay as they are until "mode enabled". Versions of the schedule regular go
 
 SIGHUP reads a renewed certificate.`,
 		OnUsageError: onUsageError,
-		Flags: []cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "listen", EnvVars: env("LISTEN"), Value: "127.0.0.1:3080", Usage: "`HOST:PORT` to listen on; plain " +
 				"http on loopback addresses only"},
 			&cli.StringSliceFlag{Name: "hostname", EnvVars: env("HOSTNAME"), Usage: "`NAME` or address that hosts reach this server " +
@@ -48,24 +50,18 @@ SIGHUP reads a renewed certificate.`,
 			&cli.StringFlag{Name: "cert", EnvVars: env("CERT"), TakesFile: true, Usage: "PEM `FILE` of the TLS certificate and its chain"},
 			&cli.StringFlag{Name: "key", EnvVars: env("KEY"), TakesFile: true, Usage: "PEM `FILE` of the certificate's key"},
 			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
-			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, for the next start"},
-			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
-			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run, for a store that " +
-				"nobody has used yet (default: the newest in --releases at start, else none)"},
-			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one " +
-				"that --releases has of the version, else oss)"},
-			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts " +
-				"spread their updates"},
-			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for " +
-				"updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
-			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true,
-				Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
 			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, mode and apply set, " +
 				"in a folder of its own; made if it is not there; or postgres://USER@HOST/DATABASE?sslrootcert=FILE, which several " +
 				"servers may share (default: in memory)"},
 			passwordFileFlag("TELEPORT_FIND_STORE_PASSWORD_FILE"),
+			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run, for a store that " +
+				"nobody has used yet (default: the newest in --releases at start, else none)"},
+			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
+			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
+			repositoryFlag(),
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, " +
 				"such as set-version, mode and apply"},
+		}, flaghelp.Under("commands from other machines, metrics and the log",
 			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other " +
 				"machines, with access tokens (see teleport-find token --help); with the certificate of --listen, plain http on " +
 				"loopback addresses only"},
@@ -74,10 +70,22 @@ SIGHUP reads a renewed certificate.`,
 				Usage: "`HOST:PORT` to serve /metrics, /livez and /readyz on, for those who run the server; with the certificate of --listen, " +
 					"plain http on loopback addresses only",
 			},
-			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
-			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
 			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request, up to a " +
 				"hundred a second; of more, for a sample"},
+		), flaghelp.Under("answers",
+			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one " +
+				"that --releases has of the version, else oss)"},
+			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts " +
+				"spread their updates"},
+			releaseTemplateFlag(),
+			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for " +
+				"updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
+			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true,
+				Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
+		), flaghelp.Under("a CA of the server's own, with --self-signed",
+			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, for the next start"},
+			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
+		), flaghelp.Under("limits",
 			&cli.IntFlag{
 				Name: "connections-per-address", EnvVars: env("CONNECTIONS_PER_ADDRESS"), Value: parts.MaxConnections,
 				Usage: "at most `N` connections that an address may hold on a listener, an IPv6 address with its /64; 0: any number, as " +
@@ -93,9 +101,7 @@ SIGHUP reads a renewed certificate.`,
 				Usage: "take no configuration whose last group may start more than `N` days after the first one, days without a window " +
 					"left out; 0: a week",
 			},
-			releaseTemplateFlag(),
-			repositoryFlag(),
-		},
+		)),
 		Action: serve,
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"teleport-update/installer/view"
 	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/flaghelp"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
 	"teleport-update/versions/fetch"
@@ -37,29 +38,32 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: "ca-file", Destination: &opts.CAFile, EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to " +
 				"trust besides the system's"},
 		}, settingFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"),
-				Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
 			&cli.StringFlag{Name: "token-file", Destination: &opts.TokenFile, EnvVars: env("TOKEN_FILE"),
 				Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", Destination: &opts.ReportTokenFile, EnvVars: env("REPORT_TOKEN_FILE"),
 				Usage: "file with a join token; with it this host reports to the find server"},
+		}, flaghelp.Under("which versions and releases it takes",
 			&cli.StringFlag{Name: "minimum", Destination: &opts.Minimum, EnvVars: env("MINIMUM"), Usage: "oldest version that this " +
 				"host may be switched to; goes into its policy"},
 			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("RELEASE_KEY"), Usage: "file with a public key by which releases " +
 				"must be signed; copied into /etc/teleport-update/keys.d"},
-			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder",
-				Usage: "where the programs of versions go; on a host that has none yet"},
 			&cli.BoolFlag{Name: "allow-downgrade", Destination: &opts.AllowDowngrade, EnvVars: env("ALLOW_DOWNGRADE"),
 				Usage: "replace an agent that is newer than the cluster wants"},
+		), flaghelp.Under("taking a host over",
+			&cli.BoolFlag{Name: "replace-updater", Destination: &opts.ReplaceUpdater, EnvVars: env("REPLACE_UPDATER"),
+				Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
 			&cli.BoolFlag{Name: "allow-auth-server", Destination: &opts.AllowAuthServer, EnvVars: env("ALLOW_AUTH_SERVER"),
 				Usage: "take over a host that runs servers of the cluster, whose data the updater does not back up"},
 			&cli.BoolFlag{Name: "allow-proxy-conflict", Destination: &opts.AllowProxyConflict, EnvVars: env("ALLOW_PROXY_CONFLICT"),
 				Usage: "ask another proxy than the one that the agent's configuration names"},
+		), flaghelp.Under("folders, metrics and the HTTP proxy of the host",
+			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder",
+				Usage: "where the programs of versions go; on a host that has none yet"},
+			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"),
+				Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
 			&cli.BoolFlag{Name: "keep-proxy", Destination: &opts.KeepProxy, EnvVars: env("KEEP_PROXY"),
 				Usage: "have the timer's runs use the HTTP proxy of this shell: write it into " + layout.EnvironmentFile},
-			&cli.BoolFlag{Name: "replace-updater", Destination: &opts.ReplaceUpdater, EnvVars: env("REPLACE_UPDATER"),
-				Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
-		}),
+		)),
 		Action: func(c *cli.Context) error {
 			opts.Templates, opts.ProgramsDir = c.StringSlice("template"), asked(c)
 			opts.ReleaseKeys = c.StringSlice("release-key")

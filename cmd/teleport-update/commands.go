@@ -18,6 +18,7 @@ import (
 	"teleport-update/installer/transaction"
 	"teleport-update/installer/view"
 	"teleport-update/internal/console"
+	"teleport-update/internal/flaghelp"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/successor"
 	"teleport-update/internal/typo"
@@ -102,6 +103,7 @@ func (a *app) commands() *cli.App {
 		},
 	}
 	for _, c := range append(app.Commands, &cli.Command{Flags: app.Flags}) {
+		c.CustomHelpTemplate = flaghelp.Command()
 		for _, f := range c.Flags {
 			if b, ok := f.(*cli.BoolFlag); ok {
 				b.DisableDefaultText = true // it is off unless somebody sets it
@@ -119,7 +121,7 @@ func (a *app) helpCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			a.readOnly = true
 			if slices.Contains(cli.HelpFlag.Names(), strings.TrimLeft(c.Args().First(), "-")) && strings.HasPrefix(c.Args().First(), "-") {
-				cli.HelpPrinter(a.stdout, cli.CommandHelpTemplate, c.Command)
+				cli.HelpPrinter(a.stdout, c.Command.CustomHelpTemplate, c.Command)
 				return nil
 			}
 			if c.NArg() > 1 {

@@ -46,6 +46,19 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	}
 }
 
+// The flags that most people need come first; all others have a heading.
+func TestTheFirstScreenOfEnablesHelpIsShort(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{appName, "enable", "--help"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d, %s", code, stderr.String())
+	}
+	_, flags, _ := strings.Cut(stdout.String(), "OPTIONS:\n")
+	plain, headed := golden.CountFlags(flags)
+	if plain == 0 || plain > 12 || headed == 0 {
+		t.Errorf("%d flags have no heading, %d have; at most 12 may have none:\n%s", plain, headed, flags)
+	}
+}
+
 // An updater of another version asks this one what it is.
 func TestTheVersionSaysWhichJournalsAreUnderstood(t *testing.T) {
 	var stdout, stderr bytes.Buffer

@@ -138,3 +138,21 @@ func flagTable(options string) string {
 	rows = choice.ReplaceAllStringFunc(rows, func(either string) string { return strings.Replace(either, "|", `\|`, 1) })
 	return flagHead + rows
 }
+
+// CountFlags counts the flags of a help's options that stand under no heading, and those under one.
+func CountFlags(options string) (plain, headed int) {
+	heading := false
+	for line := range strings.Lines(options) {
+		switch text := strings.TrimSpace(line); {
+		case text == "":
+			heading = false
+		case strings.HasSuffix(text, ":"):
+			heading = true
+		case heading:
+			headed++
+		default:
+			plain++
+		}
+	}
+	return plain, headed
+}
