@@ -67,9 +67,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	i.succeeded()
 	// Before the first run of the timer: the policy may be gone by then. The save below reports an error of updates.yaml.
 	i.ownerRules().rememberSeen(ctx, c, rules)
-	if err := i.seeHTTPProxy(opts.KeepProxy); err != nil {
-		return err
-	}
+	i.logHTTPProxy()
 	if err := placeToken(ctx, i.Machine, token); err != nil {
 		return err
 	}

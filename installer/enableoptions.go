@@ -26,11 +26,9 @@ type EnableOptions struct {
 	AllowAuthServer bool
 	// AllowProxyConflict asks another proxy than the one that the agent's configuration names.
 	AllowProxyConflict bool
-	// KeepProxy has the runs of the timer use the HTTP proxy of this process's environment.
-	KeepProxy      bool
-	ReplaceUpdater bool   // take the host over from the updater that it has
-	TextfileDir    string // where node_exporter reads metrics
-	TokenFile      string // holds the join token of an agent that has not joined yet
+	ReplaceUpdater     bool   // take the host over from the updater that it has
+	TextfileDir        string // where node_exporter reads metrics
+	TokenFile          string // holds the join token of an agent that has not joined yet
 	// ProgramsDir is where the programs of versions go on a host that has none yet.
 	ProgramsDir string
 	// ReportTokenFile holds the join token of a find server that takes reports.
@@ -96,9 +94,6 @@ func (o EnableOptions) command(p state.Paths) string {
 	}
 	if o.AllowProxyConflict {
 		words = append(words, "--allow-proxy-conflict")
-	}
-	if o.KeepProxy {
-		words = append(words, "--keep-proxy")
 	}
 	if o.ReplaceUpdater {
 		words = append(words, "--replace-updater")

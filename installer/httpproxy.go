@@ -3,7 +3,6 @@ package installer
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"strings"
 
 	"teleport-update/installer/host"
-	"teleport-update/internal/durable"
-	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/regular"
 	"teleport-update/versions"
@@ -79,65 +76,18 @@ func onlyInShell(path string, get func(string) string) ([]string, error) {
 	return missing, nil
 }
 
-// keepProxy writes the proxy of the shell into the file that the timer's runs take their
-// environment from, for root alone: the address may hold a password. Lines of other variables
-// stay; lines of the proxy are replaced.
-func keepProxy(path string, get func(string) string) error {
-	content, err := readEnvironment(path)
-	if err != nil {
-		return err
-	}
-	proxy := httpProxy(get)
-	var kept strings.Builder
-	for line := range strings.Lines(content) {
-		replaced := false
-		for name := range assigned(line) {
-			replaced = proxy[name] != ""
-		}
-		if replaced {
-			continue
-		}
-		kept.WriteString(strings.TrimSuffix(line, "\n") + "\n")
-	}
-	for _, name := range slices.Sorted(maps.Keys(proxy)) {
-		if strings.ContainsAny(proxy[name], "\n\r\x00") {
-			return fmt.Errorf("%s has more than one line", name)
-		}
-		// As systemd reads it: in double quotes, these two have a meaning.
-		fmt.Fprintf(&kept, "%s=\"%s\"\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(proxy[name]))
-	}
-	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return durable.WriteFile(path, []byte(kept.String()), 0o600)
-}
-
-// seeHTTPProxy has the timer's runs reach the servers that enable has reached: it writes the proxy of the shell down if it is to be kept,
-// and else warns that only this shell knows it.
-func (i *Installer) seeHTTPProxy(keep bool) error {
-	path := layout.EnvironmentFile
-	missing, err := onlyInShell(path, os.Getenv)
+// logHTTPProxy warns if enable reached the servers through an HTTP proxy that the runs of the timer do not have.
+func (i *Installer) logHTTPProxy() {
+	missing, err := onlyInShell(layout.EnvironmentFile, os.Getenv)
 	if err != nil {
 		i.Machine.Host.Log.Warn("nobody knows whether the runs of the timer use an HTTP proxy", "error", err)
-		return nil
+		return
 	}
-	switch {
-	case keep && httpProxy(os.Getenv) != nil:
-		// Also if the file has a proxy: this shell's may be another one.
-	case len(missing) == 0:
-		return nil
-	case !keep:
-		i.Machine.Host.Log.Warn("this shell alone knows an HTTP proxy, and the runs of the timer reach no server through it: "+
-			"write it into the file, or run the command again with --keep-proxy", "variables", strings.Join(missing, " "), "file", path)
-		return nil
+	if len(missing) > 0 {
+		i.Machine.Host.Log.Warn("only this shell has an HTTP proxy, and the runs of the timer reach no server through it: "+
+			"write the variables into the file, which only root should read",
+			"variables", strings.Join(missing, " "), "file", layout.EnvironmentFile)
 	}
-	if err := keepProxy(path, os.Getenv); err != nil {
-		return &failure.Error{What: fmt.Errorf("the HTTP proxy could not be kept for the runs of the timer: %w", err),
-			State: "updates are enabled", Fix: "remove the cause and run the command again, or write the variables into " + path}
-	}
-	i.Machine.Host.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables",
-		strings.Join(slices.Sorted(maps.Keys(httpProxy(os.Getenv))), " "), "file", path)
-	return nil
 }
 
 // rootPath is the default search path of root's shell.

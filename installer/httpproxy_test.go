@@ -1,11 +1,7 @@
 package installer
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -38,52 +34,5 @@ func TestAnHTTPProxyThatOnlyTheShellKnows(t *testing.T) {
 		if got := strings.Join(missing, " "); got != tc.want {
 			t.Errorf("%s: %q; want %q", name, got, tc.want)
 		}
-		if tc.want == "" {
-			continue
-		}
-		must(t, keepProxy(path, get))
-		if left, err := onlyInShell(path, get); err != nil || len(left) > 0 {
-			t.Errorf("%s: kept, and still missing: %v, %v", name, left, err)
-		}
-		info, err := os.Stat(path)
-		must(t, err)
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: others may read the file: %v", name, info.Mode())
-		}
-	}
-}
-
-// What is kept reads as what the shell had, whatever is in it; what else was in the file stays.
-func TestAKeptProxyIsTheShells(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "teleport-update")
-	writeFile(t, path, "# mine\nGROUP=prod\nhttps_proxy=http://old:1\nLAST=1")
-	values := map[string]string{"HTTPS_PROXY": `http://a\b:"c' $d@p.example:3128`, "NO_PROXY": "localhost, 10.0.0.0/8"}
-	must(t, keepProxy(path, func(name string) string { return values[name] }))
-	content, err := os.ReadFile(path)
-	must(t, err)
-	lines := strings.Split(string(content), "\n")
-	for _, line := range []string{"# mine", "GROUP=prod", "LAST=1"} {
-		if !slices.Contains(lines, line) {
-			t.Errorf("%q is not in\n%s", line, content)
-		}
-	}
-	if strings.Contains(string(content), "old") {
-		t.Errorf("the old one stays:\n%s", content)
-	}
-	// A shell reads double quotes as systemd does, but for the dollar sign.
-	for name, value := range values {
-		text := strings.ReplaceAll(string(content), "$", `\$`)
-		out, err := exec.Command("sh", "-c", text+fmt.Sprintf("\nprintf %%s \"$%s\"", name)).Output()
-		if err != nil || string(out) != value {
-			t.Errorf("%s is read as %q, %v; want %q", name, out, err, value)
-		}
-	}
-	if err := keepProxy(path, func(string) string { return "http://p:1\nGROUP=evil" }); err == nil {
-		t.Error("a value of two lines was written")
-	}
-	must(t, os.Remove(path))
-	must(t, os.Symlink("/etc/hostname", path))
-	if err := keepProxy(path, func(name string) string { return values[name] }); err == nil {
-		t.Error("a link was written through")
 	}
 }

@@ -56,13 +56,11 @@ func (a *app) enableCommand() *cli.Command {
 				Usage: "take over a host that runs servers of the cluster, whose data the updater does not back up"},
 			&cli.BoolFlag{Name: "allow-proxy-conflict", Destination: &opts.AllowProxyConflict, EnvVars: env("ALLOW_PROXY_CONFLICT"),
 				Usage: "ask another proxy than the one that the agent's configuration names"},
-		), flaghelp.Under("folders, metrics and the HTTP proxy of the host",
+		), flaghelp.Under("folders and metrics of the host",
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder",
 				Usage: "where the programs of versions go; on a host that has none yet"},
 			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"),
 				Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
-			&cli.BoolFlag{Name: "keep-proxy", Destination: &opts.KeepProxy, EnvVars: env("KEEP_PROXY"),
-				Usage: "have the timer's runs use the HTTP proxy of this shell: write it into " + layout.EnvironmentFile},
 		)),
 		Action: func(c *cli.Context) error {
 			opts.Templates, opts.ProgramsDir = c.StringSlice("template"), asked(c)
