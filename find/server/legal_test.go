@@ -6,72 +6,40 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"testing"
+	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/answers"
 	"teleport-update/find/store"
 )
 
-// history goes through the writes in the order of their revisions.
-func (d *duel) history() string {
-	slices.SortFunc(d.writes, func(a, b written) int { return int(a.at - b.at) })
-	now := make(map[string]store.Item) // the resources, at that revision
-	for _, item := range d.initial {
-		now[item.Key] = item
-	}
-	for _, wr := range d.writes {
-		before := maps.Clone(now)
-		based := 0
-		for i, x := range wr.change.Writes {
-			if !slices.Contains(resourceKinds, x.Key) {
-				continue
-			}
-			based++
-			if now[x.Key].Revision != x.Based {
-				return fmt.Sprintf("revision %d is based on %s of revision %d, and there was %d", wr.at, x.Key, x.Based, now[x.Key].Revision)
-			}
-			if x.Do == store.Set {
-				now[x.Key] = store.Item{Key: x.Key, Value: x.Value, Revision: wr.revisions[i]}
-			}
-		}
-		if now[rollout.KindRollout].Revision == before[rollout.KindRollout].Revision {
-			continue
-		}
-		if based != len(resourceKinds) {
-			return fmt.Sprintf("revision %d, a rollout, is based on %d resources of %d", wr.at, based, len(resourceKinds))
-		}
-		if problem := d.follows(before, now[rollout.KindRollout], wr); problem != "" {
-			return fmt.Sprintf("revision %d, by %s (%s): %s", wr.at, wr.change.Audit.Who, wr.change.Audit.What, problem)
-		}
-	}
-	final, err := resourcesIn(d.t.Context(), d.w.other)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for _, item := range final {
-		if item.Revision != now[item.Key].Revision {
-			return fmt.Sprintf("%s has revision %d, and the last that was written is %d", item.Key, item.Revision, now[item.Key].Revision)
-		}
-	}
-	return d.reachable()
+// computed is what an engine looked at last.
+type computed struct {
+	counts rollout.Counts
+	now    time.Time
+	order  *rollout.Order
 }
 
 // follows computes a rollout once more, from what there was.
-func (d *duel) follows(before map[string]store.Item, item store.Item, wr written) string {
+func follows(t *testing.T, before map[string]store.Item, item store.Item, audit store.Audit, from computed) string {
+	t.Helper()
 	n, err := answers.ParseResources(slices.Collect(maps.Values(before)))
 	if err != nil {
 		return err.Error()
 	}
-	next := parseAll(d.t, string(item.Value))[0].(*rollout.Rollout)
+	next := parseAll(t, string(item.Value))[0].(*rollout.Rollout)
 	var result rollout.Result
-	if o := wr.from.order; o != nil {
-		result, err = o.Apply(n.Config, n.Version, n.Rollout, wr.from.counts, wr.change.Audit.Time)
+	if o := from.order; o != nil {
+		result, err = o.Apply(n.Config, n.Version, n.Rollout, from.counts, audit.Time)
 	} else if n.Rollout == nil || !n.Rollout.Of(n.Version) {
 		result = rollout.Next(n.Config, n.Version, n.Rollout, rollout.Counts{}, next.Status.StartTime)
 	} else {
-		result = rollout.Next(n.Config, n.Version, n.Rollout, wr.from.counts, wr.from.now)
+		result = rollout.Next(n.Config, n.Version, n.Rollout, from.counts, from.now)
 	}
 	if err != nil {
 		return err.Error()
@@ -81,13 +49,13 @@ func (d *duel) follows(before map[string]store.Item, item store.Item, wr written
 	if err != nil || !bytes.Equal(again, item.Value) {
 		return fmt.Sprintf("it is not what comes of the one before (%v):\n%s\n%s", err, item.Value, again)
 	}
-	return legal(n.Rollout, next, wr)
+	return legal(n.Rollout, next, from.order)
 }
 
 // legal compares a rollout with the one before.
-func legal(before, after *rollout.Rollout, wr written) string {
+func legal(before, after *rollout.Rollout, o *rollout.Order) string {
 	if before == nil || !after.Status.StartTime.Equal(before.Status.StartTime) || after.Spec.TargetVersion != before.Spec.TargetVersion ||
-		wr.from.order != nil && wr.from.order.Verb == rollout.Reset {
+		o != nil && o.Verb == rollout.Reset {
 		for _, g := range after.Status.Groups {
 			if g.State != rollout.Unstarted {
 				return "a new rollout begins with a group that is " + string(g.State)
@@ -95,7 +63,7 @@ func legal(before, after *rollout.Rollout, wr written) string {
 		}
 		return ""
 	}
-	if wr.from.order != nil {
+	if o != nil {
 		return ""
 	}
 	order := []rollout.State{rollout.Unstarted, rollout.Canarying, rollout.Active, rollout.Done}
@@ -121,11 +89,12 @@ func legal(before, after *rollout.Rollout, wr written) string {
 	return ""
 }
 
-// reachable looks whether every page belongs to a plan.
-func (d *duel) reachable() string {
-	items, _, err := d.w.other.List(d.t.Context(), rollout.KindPlan)
+// unreachable says whether a page belongs to no plan.
+func unreachable(t *testing.T, s store.Store) string {
+	t.Helper()
+	items, _, err := s.List(t.Context(), rollout.KindPlan)
 	if err != nil {
-		d.t.Fatal(err)
+		t.Fatal(err)
 	}
 	pages := make(map[string][]byte)
 	for _, item := range items {
@@ -168,4 +137,17 @@ func resourcesIn(ctx context.Context, s store.Store) (list []store.Item, err err
 		list = append(list, item)
 	}
 	return list, nil
+}
+
+func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
 
@@ -205,85 +203,5 @@ func TestTheStoreIsReplaced(t *testing.T) {
 	replaceStore(t, w.path, w.path+".folder/store.db")
 	if err := r.fleet.Sync(t.Context()); err != nil || r.fleet.Len() != 0 || len(r.fleet.Tokens()) != 0 {
 		t.Errorf("%v, %d hosts and %+v of the store before are known in another one", err, r.fleet.Len(), r.fleet.Tokens())
-	}
-}
-
-// Random histories of two servers on one store: one is paused, one has a clock that is 15 days ahead, hosts are
-// forgotten, the store is replaced by a copy. No report is refused for another host's sake, and the last verdict that
-// was acknowledged is known in the end.
-func TestHistoriesOfTwoServersAndALossyStore(t *testing.T) {
-	runs := envNumber(t, "LOSSY_RUNS", 6)
-	for run := range runs {
-		r := rand.New(rand.NewPCG(run, 29))
-		w := newStoreWorld(t)
-		clock, ahead := newClock(), newClock()
-		servers := []*reportWorld{w.reporting(clock, w.store), w.reporting(ahead, w.other)}
-		if run%2 == 1 {
-			ahead.pass(inventory.HostLife + 24*time.Hour)
-		}
-		token := servers[0].token("all")
-		const hosts = 6
-		secrets, last, said := make(map[int]string), make(map[int]uint32), make(map[int]int)
-		for _, s := range servers {
-			s.secrets, s.last = secrets, last
-		}
-		servers[0].joined(token, "dev", 0, 1, 2, 3, 4, 5)
-		if err := servers[1].fleet.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		copied := ""
-		for step := range 120 {
-			s := servers[r.IntN(2)]
-			switch r.IntN(12) {
-			case 0, 1:
-				if err := s.fleet.Tick(t.Context()); err != nil {
-					t.Fatalf("run %d, step %d: %v", run, step, err)
-				}
-			case 2:
-				// As the ticks of servers that run: each of them sees what the other has written.
-				for range 2 {
-					clock.pass(time.Minute)
-					ahead.pass(time.Minute)
-					for _, s := range servers {
-						if err := s.fleet.Tick(t.Context()); err != nil {
-							t.Fatalf("run %d, step %d: %v", run, step, err)
-						}
-					}
-				}
-				if r.IntN(2) == 0 {
-					clock.pass(time.Hour)
-					ahead.pass(time.Hour)
-				}
-			case 3:
-				if copied == "" {
-					copied = copyStore(t, w.path)
-				} else {
-					replaceStore(t, w.path, copied)
-					copied = ""
-				}
-			default:
-				i := r.IntN(hosts)
-				said[i]++
-				if status, answer := s.says(i, "dev", "17.2.0", verdict(said[i])); status != http.StatusOK && status != http.StatusTooManyRequests {
-					t.Fatalf("run %d, step %d: the report of host %d: %d %s\n%s", run, step, i, status, answer.Error, w.log.String())
-				} else if status != http.StatusOK {
-					said[i]--
-				}
-			}
-		}
-		for range 2 {
-			for _, s := range servers {
-				if err := s.fleet.Tick(t.Context()); err != nil {
-					t.Fatalf("run %d: %v", run, err)
-				}
-			}
-		}
-		for n, s := range append(servers, servers[0].again(w.other)) {
-			for i, want := range said {
-				if e, _ := s.fleet.Entry(rollout.ParseHostID(hostUUID(i))); want > 0 && e.Failed.Error != fmt.Sprint("verdict ", want) {
-					t.Errorf("run %d: at server %d the last verdict of host %d is %q; want that of %d", run, n, i, e.Failed.Error, want)
-				}
-			}
-		}
 	}
 }

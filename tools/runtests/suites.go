@@ -57,7 +57,7 @@ var suites = []suite{
 			campaign("integration/powercut", "80m", "TestAPowerCut"),
 			campaign("integration/findfaults", "60m", ""),
 			campaign("find/store", "20m", "TestEveryWriteOfTheStore"),
-			campaign("find/server", "20m", "TestTwoEnginesMakeOneHistory"),
+			campaign("find/server", "20m", "TestAHistoryOfTwoServers"),
 			campaign("integration/hostile", "15m", ""),
 			campaign("integration/database", "30m", "TestTheDrill"),
 		}, nil

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,20 +21,24 @@ import (
 	"teleport-update/find/store"
 )
 
-// Two servers on one store: each is paused between what it has counted and what it writes, the clock of one is set off by 15
-// days and back, and the store is replaced by an older copy, in any order and inside of one another. The history is one that
-// a single engine could have made: each rollout is what Next or an order makes of the resources that are in the store, and
-// of counts that are not older than half a minute. No host is refused for another's sake, none that reports is missing in the
-// end, and the last verdict that was acknowledged is known.
+// Two servers on one store: each is paused between what it has counted and what it writes, a person changes the mode and gives
+// orders, the clock of one server is set off by 15 days and back, and the store is replaced by an older copy, in any order and
+// inside of one another. The history is one that a single engine could have made: each rollout is what Next or an order makes
+// of the resources that are in the store, and of counts that are not older than half a minute; and it is a legal one. No host
+// is refused for another's sake, none that reports is missing in the end, the last verdict that was acknowledged is known, and
+// each page of a plan belongs to a plan.
 //
-// ACTS_RUNS sets how many runs there are, ACTS_SEED repeats them.
-func TestAHistoryOfPausesAnotherTimeAndAReplacedStore(t *testing.T) {
+// FAULTS=all makes a thousand runs. SERVER_RUNS sets how many runs there are, SERVER_SEED repeats them.
+func TestAHistoryOfTwoServers(t *testing.T) {
 	runs := uint64(8)
 	if testing.Short() {
 		runs = 3
 	}
-	runs, seed := envNumber(t, "ACTS_RUNS", runs), envNumber(t, "ACTS_SEED", rand.Uint64())
-	t.Logf("ACTS_SEED=%d", seed)
+	if os.Getenv("FAULTS") == "all" {
+		runs = 1000
+	}
+	runs, seed := envNumber(t, "SERVER_RUNS", runs), envNumber(t, "SERVER_SEED", rand.Uint64())
+	t.Logf("SERVER_SEED=%d", seed)
 	covered := make(map[string]int)
 	for run := range runs {
 		passed := t.Run(fmt.Sprint(run), func(t *testing.T) { // each closes and removes its store, which has 8 MB
@@ -43,7 +48,7 @@ func TestAHistoryOfPausesAnotherTimeAndAReplacedStore(t *testing.T) {
 			}
 			a.end()
 			if t.Failed() {
-				t.Fatalf("ACTS_SEED=%d, run %d\n%s", seed, run, strings.Join(a.told, "\n"))
+				t.Fatalf("SERVER_SEED=%d, run %d\n%s", seed, run, strings.Join(a.told, "\n"))
 			}
 			for what, n := range a.covered {
 				covered[what] += n
@@ -54,8 +59,9 @@ func TestAHistoryOfPausesAnotherTimeAndAReplacedStore(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs: %v", runs, covered)
-	for _, what := range []string{"rollout", "paused", "paused for long", "another time", "replaced", "replaced while paused", "verdict"} {
-		if covered[what] == 0 && runs >= 8 {
+	for what, atLeast := range map[string]uint64{"rollout": 8, "paused": 8, "paused for long": 8, "another time": 8, "replaced": 8, "replaced while paused": 8,
+		"mode changed": 8, "mode changed while paused": 40, "order": 8, "verdict": 8} { // in so many runs
+		if covered[what] == 0 && runs >= atLeast {
 			t.Errorf("in %d runs never: %s", runs, what)
 		}
 	}
@@ -73,10 +79,12 @@ type acts struct {
 	there   map[string]store.Item
 	kept    map[string]store.Item // what is in the copy
 	paused  bool                  // an engine is
-	version map[int]rollout.Semver
-	said    map[int]int // verdicts
-	covered map[string]int
-	told    []string
+	// suspended: updates are, by a person.
+	suspended bool
+	version   map[int]rollout.Semver
+	said      map[int]int // verdicts
+	covered   map[string]int
+	told      []string
 }
 
 // actor is a server, as a store that notes what its engine writes.
@@ -93,8 +101,8 @@ func newActs(t *testing.T, seed, run uint64) *acts {
 		version: make(map[int]rollout.Semver), said: make(map[int]int), covered: make(map[string]int),
 	}
 	a.w.options.Log = slog.New(slog.DiscardHandler)
-	a.w.write(enabledGroups("{name: g0, days: ['*'], start_hour: 11, max_in_flight: 2, max_failed_before_halt: 60%, max_timeout_before_halt: 30%}, " +
-		"{name: g1, days: ['*'], start_hour: 12, canary_count: 1, max_failed_before_halt: 60%}"))
+	a.w.write(enabledGroups(fmt.Sprintf("{name: g0, days: ['*'], start_hour: 11, max_in_flight: %d, max_failed_before_halt: 60%%, max_timeout_before_halt: 30%%}, "+
+		"{name: g1, days: ['*'], start_hour: 12, canary_count: %d, max_failed_before_halt: 60%%}", 1+a.IntN(4), a.IntN(3))))
 	a.w.write(scheduled)
 	for i, handle := range []*store.SQLite{a.w.store, a.w.other} {
 		s := &actor{SQLite: handle, a: a}
@@ -188,6 +196,9 @@ func (a *acts) pause(s *actor) {
 	if a.IntN(2) == 0 && a.replace() {
 		a.covered["replaced while paused"]++
 	}
+	if !a.suspended && a.IntN(2) == 0 && a.changeMode() {
+		a.covered["mode changed while paused"]++
+	}
 	for _, other := range a.servers {
 		if other != s {
 			a.reports()
@@ -201,10 +212,18 @@ func (a *acts) pause(s *actor) {
 func (a *acts) written(s *actor, c store.Change, revision store.Revision, of int) {
 	before := maps.Clone(a.there)
 	item := store.Item{Key: rollout.KindRollout, Value: c.Writes[of].Value, Revision: revision}
+	based := 0
 	for _, w := range c.Writes {
-		if slices.Contains(resourceKinds, w.Key) && before[w.Key].Revision != w.Based {
+		if !slices.Contains(resourceKinds, w.Key) {
+			continue
+		}
+		based++
+		if before[w.Key].Revision != w.Based {
 			a.t.Errorf("the rollout of revision %d is based on %s of revision %d, and there is %d", revision, w.Key, w.Based, before[w.Key].Revision)
 		}
+	}
+	if based != len(resourceKinds) {
+		a.t.Errorf("the rollout of revision %d is based on %d resources of %d", revision, based, len(resourceKinds))
 	}
 	a.there[rollout.KindRollout] = item
 	a.covered["rollout"]++
@@ -212,8 +231,7 @@ func (a *acts) written(s *actor, c store.Change, revision store.Revision, of int
 	if age := a.right.Now().Sub(s.from.now); s.from.order == nil && before[rollout.KindRollout].Revision != store.None && age > 30*time.Second {
 		a.t.Errorf("the rollout of revision %d follows from counts of %s ago", revision, age)
 	}
-	d := &duel{t: a.t, w: a.w}
-	if problem := d.follows(before, item, written{change: c, from: s.from}); problem != "" {
+	if problem := follows(a.t, before, item, c.Audit, s.from); problem != "" {
 		a.t.Errorf("the rollout of revision %d: %s", revision, problem)
 	}
 }
@@ -287,7 +305,11 @@ func (a *acts) replace() (replaced bool) {
 }
 
 func (a *acts) step() {
-	a.pass([]time.Duration{time.Second, 10 * time.Second, 10 * time.Second, time.Minute, 9 * time.Minute}[a.IntN(5)])
+	d := []time.Duration{time.Second, 10 * time.Second, 10 * time.Second, time.Minute, 9 * time.Minute}[a.IntN(5)]
+	if a.IntN(30) == 0 {
+		d = time.Hour
+	}
+	a.pass(d)
 	switch a.IntN(12) {
 	case 0:
 		a.replace()
@@ -301,6 +323,11 @@ func (a *acts) step() {
 		}
 	case 2:
 		a.order(a.servers[0])
+	case 3:
+		a.changeMode()
+	}
+	if a.suspended && a.IntN(2) == 0 {
+		a.changeMode()
 	}
 	a.reports()
 	for _, i := range a.Perm(2) {
@@ -328,10 +355,42 @@ func (a *acts) order(s *actor) {
 	if _, refused := errors.AsType[*rollout.RefusedError](err); err != nil && !refused {
 		a.t.Errorf("%s: %v", o.Verb, err)
 	}
+	a.covered["order"]++
+}
+
+// changeMode is a person who suspends updates, or enables them again.
+func (a *acts) changeMode() (changed bool) {
+	server := a.servers[0].stored
+	r, err := server.Get(a.t.Context(), rollout.KindConfig, "")
+	if err == nil {
+		mode := &r.(*rollout.Config).Spec.Agents.Mode
+		a.suspended = *mode != "suspended"
+		*mode = "enabled"
+		if a.suspended {
+			*mode = "suspended"
+		}
+		_, err = server.Apply(a.t.Context(), []rollout.Resource{r}, answers.ApplyOptions{})
+	}
+	if errors.Is(err, store.ErrReplaced) {
+		return false // the server has not read the copy yet
+	}
+	if err != nil {
+		a.t.Errorf("change the mode: %v", err)
+		return false
+	}
+	for _, item := range a.resources() {
+		a.there[item.Key] = item
+	}
+	a.log("updates are suspended: %t", a.suspended)
+	a.covered["mode changed"]++
+	return true
 }
 
 // end brings the clocks together, and looks at what is left of all of it.
 func (a *acts) end() {
+	if problem := unreachable(a.t, a.w.other); problem != "" {
+		a.t.Error(problem)
+	}
 	a.servers[1].clock.pass(-a.off)
 	a.off = 0
 	for range 30 {
