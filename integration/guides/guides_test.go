@@ -148,6 +148,8 @@ func newScene(t *testing.T, blocks []markdown.Block) *scene {
 	case "", publishing:
 	case "with the package teleport":
 		s.installTeleportPackage()
+	case "with a full disk":
+		s.fillDisk(w)
 	default:
 		s.from(kind)
 	}
@@ -277,6 +279,20 @@ rm -r release.tar.gz teleport
 dpkg-deb --root-owner-group -Znone --build . /tmp/teleport.deb
 dpkg -i /tmp/teleport.deb
 systemctl enable --now teleport`)
+}
+
+// fillDisk leaves the host no room for the version that it wants.
+func (s *scene) fillDisk(w *world) {
+	s.t.Helper()
+	s.Must("mount", "-t", "tmpfs", "-o", "size=256m,mode=755", "tmpfs", "/opt")
+	s.Must("sh", "-euc", `dpkg -i `+work+`/teleport-update_1.2.3_*.deb
+teleport-update enable --proxy mytenant.teleport.sh
+systemctl enable --now teleport`)
+	w.wants("15.2.0")
+	s.Try("dd", "if=/dev/zero", "of=/opt/dump.sql", "bs=1M")
+	if r := s.Try("systemctl", "start", "teleport-update.service"); r.Code == 0 {
+		s.t.Fatal("the host has updated: its disk is not full")
+	}
 }
 
 // from makes the host one that somebody else looks after.
