@@ -119,6 +119,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"timer-off":     {c: enabled(nil), answer: wants11, units: only("teleport-update.timer", func(u *systemd.Unit) { u.LoadState, u.ActiveState = "masked", "inactive" })},
 		"timer-stopped": {c: enabled(nil), answer: wants11, units: only("teleport-update.timer", func(u *systemd.Unit) { u.ActiveState = "inactive" })},
 		"timer-failed":  {c: enabled(func(c *state.Config) { c.Spec.Pinned = true }), answer: wants11, units: only("teleport-update.timer", func(u *systemd.Unit) { u.ActiveState, u.Result = "failed", "resources" })},
+		"clock-wrong":   {c: enabled(nil), answer: strings.Replace(wants11, "2026-03-01T12", "2026-03-01T15", 1)},
 		"run-not-made": {c: enabled(nil), answer: wants11, units: only("teleport-update.service", func(u *systemd.Unit) {
 			u.ActiveState, u.Result, u.Exit = "failed", "exit-code", systemd.ExitStatus{Code: systemd.Exited, Status: 203}
 			u.StartedAt, u.ExitedAt = noon.Add(-10*time.Minute), noon.Add(-10*time.Minute)

@@ -64,7 +64,8 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 	q.Exposed, q.Unexamined = exposed(c.Spec)
 	q.FollowsAnother = followsAnother(i, s, c)
 	q.Policy = i.ownerRules().aboutPolicy(c)
-	q.Shared = state.LoadShared(i.Machine.Host.Paths.LastAnswer())
+	last := state.LoadAnyAnswer(i.Machine.Host.Paths.LastAnswer())
+	q.Shared, q.LastAnswer = last.Shared, last.Time
 	if s.Ticks().Unstable != nil {
 		q.Policy.Back = i.ownerRules().refusesBack(c)
 	}

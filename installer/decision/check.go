@@ -102,11 +102,13 @@ type Question struct {
 
 	Desired   version.Release // that find wants; zero if that is not known, or it names none
 	CheckedAt *time.Time      // when find said so; nil: never
-	Answered  bool            // find answered just now
-	AskError  string          // why it did not answer
-	Group     string
-	NoGroup   bool       // find does not know the group
-	Jitter    *time.Time // a run waits until then
+	// LastAnswer is the recorded time of find's last answer to a run; zero if there is none.
+	LastAnswer time.Time
+	Answered   bool   // find answered just now
+	AskError   string // why it did not answer
+	Group      string
+	NoGroup    bool       // find does not know the group
+	Jitter     *time.Time // a run waits until then
 
 	FollowsAnother string // the host follows another cluster than its agent's, and what to do
 

@@ -30,11 +30,13 @@ var helps = map[Type]string{
 	OtherUpdater:      "Remove the other updater, or `teleport-update enable --replace-updater`.",
 	UpdaterBroken:     "`teleport-update update` puts back its own files; remove the file that takes precedence.",
 	TimerStopped:      "The command that `status` names.",
-	RunNotMade:        "`systemctl status teleport-update.service` shows the cause. Remove it, and wait for the next run of the timer.",
-	NoRuns:            "`systemctl list-jobs`; the command that `status` names.",
-	RunsFail:          "Remove the cause, then `teleport-update update`.",
-	EnableFailed:      "Remove the cause, then the command that `status` names.",
-	TargetRefused:     "Have the cluster want a newer version, or `teleport-update rollback --force`, with today's database.",
+	ClockWrong: "Set the clock if it is wrong, then `teleport-update update`. If the clock is right, it was ahead when the time was " +
+		"recorded: the same command records the time again.",
+	RunNotMade:    "`systemctl status teleport-update.service` shows the cause. Remove it, and wait for the next run of the timer.",
+	NoRuns:        "`systemctl list-jobs`; the command that `status` names.",
+	RunsFail:      "Remove the cause, then `teleport-update update`.",
+	EnableFailed:  "Remove the cause, then the command that `status` names.",
+	TargetRefused: "Have the cluster want a newer version, or `teleport-update rollback --force`, with today's database.",
 	ProxyConflict: "`teleport-update enable --proxy` with the new address, or `teleport-update enable --allow-proxy-conflict` for a " +
 		"find server of your own.",
 	RestartPending:  "The command that `status` names, or what keeps it from helping.",

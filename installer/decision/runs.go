@@ -24,6 +24,7 @@ const (
 	RunNotMade     Type = "run_not_made"
 	NoRuns         Type = "no_runs"
 	RunsFail       Type = "runs_fail"
+	ClockWrong     Type = "clock_wrong"
 )
 
 // runFaults are about the updater itself: its units at boot, its timer and its runs.
@@ -45,6 +46,8 @@ func runFaults() []Check {
 		{NoRuns, Fault, Failing, "runs", "no run of the timer has begun although one was due, or the last one does not end", settled | enabled,
 			noRuns},
 		{RunsFail, Fault, Failing, "runs", "the last runs of the timer failed", enabled, runsFail},
+		{ClockWrong, Fault, NeedsAttention, "clock", "a time that the updater recorded is in the future: the clock is behind, or was ahead",
+			0, clockWrong},
 	}
 }
 

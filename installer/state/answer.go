@@ -52,13 +52,10 @@ func (a *LastAnswer) AskedBy(by Asker, path string) {
 	}
 }
 
-// LoadShared returns the hosts that asked in turn with this data folder; nil if only one did.
-func LoadShared(path string) *Shared {
-	var a LastAnswer
-	if !load(path, &a) {
-		return nil
-	}
-	return a.Shared
+// LoadAnyAnswer returns the last answer of find, whatever proxy and group it is for; the zero LastAnswer if it is not known.
+func LoadAnyAnswer(path string) (a LastAnswer) {
+	load(path, &a)
+	return a
 }
 
 // Save writes the answer. A rename keeps a reader from seeing half of it; nothing

@@ -30,6 +30,7 @@ func (t *Ticks) follow(c Clock) {
 	latest := c.Now.Add(clockSlack)
 	for _, at := range []*time.Time{&t.Ended, &t.Good, &t.Over, &t.Tables} {
 		if at.After(latest) {
+			t.ahead = later(t.ahead, *at)
 			*at = time.Time{}
 		}
 	}

@@ -54,6 +54,9 @@ func TestATimeAheadIsNotKnown(t *testing.T) {
 	if !got.Ended.IsZero() || !got.Good.IsZero() || !got.Failing.NextAttempt.IsZero() {
 		t.Errorf("ended %v, good %v, next attempt %v; want none", got.Ended, got.Good, got.Failing.NextAttempt)
 	}
+	if !got.Ahead().Equal(ahead) {
+		t.Errorf("the latest time ahead is %v; want %v", got.Ahead(), ahead)
+	}
 	for _, at := range []time.Time{got.Unreachable.Since, got.Failing.First, got.Failing.Last, got.Unstable.Since, got.Unstable.Last} {
 		if !at.Equal(noon) {
 			t.Errorf("what is found so is so since %v; want now", at)

@@ -41,11 +41,15 @@ type Ticks struct {
 	Waiting *Waiting `json:"waiting,omitempty"`
 
 	asWritten time.Time // the latest of Ended, Good and Over, by the clock of then
+	ahead     time.Time // of the times that were dropped because they are in the future, the latest
 }
 
 // LastTrace is the latest moment at which the file shows a command at work; zero if it shows none. systemd may keep its
 // moments by the clock of then although the clock was set since, so this is the later moment of the two clocks.
 func (t Ticks) LastTrace() time.Time { return later(t.asWritten, t.latest()) }
+
+// Ahead is the latest time in the file that is in the future although nobody set the clock in this boot; zero if there is none.
+func (t Ticks) Ahead() time.Time { return t.ahead }
 
 // latest is the latest of the moments at which a command ended.
 func (t Ticks) latest() time.Time { return later(later(t.Ended, t.Good), t.Over) }

@@ -157,7 +157,8 @@ func Of(m Reported) Status {
 		UpdatesEnabled: c.Spec.Enabled, Pinned: c.Spec.Pinned, Unproven: c.Status.Unproven,
 		PackageLeft: Known(decision.DescribeLeft(c.Status.PackagesLeft)),
 		JitterUntil: m.JitterUntil, Agent: m.Agent,
-		Updater:  UpdaterReport{Version: Known(m.Updater), LastRun: Known(lastRun(m.Own, ticks)), NextRun: Known(m.Own.Timer.NextTrigger)},
+		Updater: UpdaterReport{Version: Known(m.Updater), LastRun: Known(lastRun(m.Own, ticks, s.Now())),
+			NextRun: Known(m.Own.Timer.NextTrigger)},
 		Releases: ReleasesReport{Templates: []string{}, CAFile: Known(c.Spec.CAFile)},
 		State:    m.Verdict.State, Explanation: m.Verdict.Explanation, Conditions: m.Verdict.Conditions,
 	}
@@ -181,9 +182,10 @@ func Of(m Reported) Status {
 	return r
 }
 
-// lastRun returns when the last run of the timer ended: systemd may know of a run that recorded nothing.
-func lastRun(own survey.Own, ticks state.Ticks) time.Time {
-	if own.Run.ExitedAt.After(ticks.Ended) {
+// lastRun returns when the last run of the timer ended: systemd may know of a run that recorded nothing. systemd keeps a time by the clock
+// of then: if somebody set the clock back, the time is in the future.
+func lastRun(own survey.Own, ticks state.Ticks, now time.Time) time.Time {
+	if own.Run.ExitedAt.After(ticks.Ended) && !own.Run.ExitedAt.After(now) {
 		return own.Run.ExitedAt.Truncate(time.Second)
 	}
 	return ticks.Ended

@@ -1,0 +1,28 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+)
+
+// mayBeAhead is how far in the future a recorded time may be: a clock is set back a little now and then.
+const mayBeAhead = 5 * time.Minute
+
+// clockWrong reports a recorded time in the future. Nobody knows since when the clock is wrong.
+func clockWrong(h *facts, f *finder) error {
+	ended, answered, begun := h.Ticks().Ahead(), h.LastAnswer, time.Time{}
+	if t, err := h.Transaction(); err == nil && t != nil { // another check reports an error
+		begun = t.Started
+	}
+	for _, r := range []struct {
+		what string
+		at   time.Time
+	}{{"the last run of the timer ended", ended}, {"find answered last", answered}, {"the open transaction began", begun}} {
+		if r.at.Sub(h.Now()) > mayBeAhead {
+			f.found(nil, fmt.Sprintf("by the updater's records, %s at %s, and it is %s now: set the clock if it is wrong (`timedatectl` shows it), "+
+				"then `teleport-update update`", r.what, r.at.Format(time.RFC3339), h.Now().Format(time.RFC3339)))
+			return nil
+		}
+	}
+	return nil
+}
