@@ -16,6 +16,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/sharedbuffer"
 )
 
 // The journal has the time of each line; whoever else reads the log has not.
@@ -75,7 +77,7 @@ func TestNobodyWithoutASecretFillsTheLog(t *testing.T) {
 	for suffix, flags := range map[string][]string{"releases": {"--releases", releases}, "repository": {"--repository", repository, "--releases", releases}} {
 		t.Run(suffix, func(t *testing.T) {
 			cmd := exec.Command(binary(t), append([]string{"serve", "--listen", "127.0.0.1:0", "--self-signed", "--access-log", "--edition", "oss"}, flags...)...)
-			var log buffer
+			var log sharedbuffer.Buffer
 			cmd.Stderr = &log
 			stdout, err := cmd.StdoutPipe()
 			if err == nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"teleport-update/internal/sharedbuffer"
 )
 
 func TestMirrorFillsAFolderThatServeServes(t *testing.T) {
@@ -26,7 +28,7 @@ func TestMirrorFillsAFolderThatServeServes(t *testing.T) {
 	}
 	mirror := func(code int, args ...string) (stdout, stderr string) {
 		t.Helper()
-		var out, log buffer
+		var out, log sharedbuffer.Buffer
 		cmd := exec.Command(binary(t), append([]string{"mirror", "--to", to, "--edition", "oss,enterprise", "--template",
 			"file://" + source + "/teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz"}, args...)...)
 		cmd.Stdout, cmd.Stderr = &out, &log

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"teleport-update/integration/tarball"
+	"teleport-update/internal/sharedbuffer"
 )
 
 func TestAMirrorIsCheckedByTheRulesOfHosts(t *testing.T) {
@@ -22,7 +23,7 @@ func TestAMirrorIsCheckedByTheRulesOfHosts(t *testing.T) {
 	digest := func(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 	check := func(code int, args ...string) (stdout, stderr string) {
 		t.Helper()
-		var out, log buffer
+		var out, log sharedbuffer.Buffer
 		cmd := exec.Command(binary(t), append([]string{"mirror", "--check"}, args...)...)
 		cmd.Dir = dir
 		cmd.Stdout, cmd.Stderr = &out, &log
@@ -108,7 +109,7 @@ func TestAMirrorIsFilledWithSignedTarballsAlone(t *testing.T) {
 	}
 	run := func(code int, args ...string) string {
 		t.Helper()
-		var out buffer
+		var out sharedbuffer.Buffer
 		cmd := exec.Command(binary(t), append([]string{"mirror", "--to", to}, args...)...)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		cmd.Run()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/internal/sharedbuffer"
 	"teleport-update/internal/webclient"
 )
 
@@ -40,8 +40,8 @@ type process struct {
 	url    string
 	caFile string
 	client *http.Client
-	log    buffer
-	out    buffer
+	log    sharedbuffer.Buffer
+	out    sharedbuffer.Buffer
 	drain  chan struct{}
 }
 
@@ -152,24 +152,6 @@ func (p *process) logged(pattern string) (group string) {
 		return m != nil
 	})
 	return group
-}
-
-// buffer is written by a process and read by a test at the same time.
-type buffer struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.String()
 }
 
 func binary(t *testing.T) string {

@@ -12,6 +12,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
+	"teleport-update/internal/sharedbuffer"
 )
 
 // A bar is full with the last host only, and not empty from the first one on.
@@ -51,7 +52,7 @@ func TestAWatchOfTheStatus(t *testing.T) {
 		return serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket())
 	}
 	s := start()
-	var out, log buffer
+	var out, log sharedbuffer.Buffer
 	cmd := exec.Command(binary(t), "status", "--watch", "--every", "20ms", "--admin-socket", a.socket())
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Start(); err != nil {

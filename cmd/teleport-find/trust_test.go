@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"teleport-update/internal/sharedbuffer"
 )
 
 // What does not trust a server names the flag of its own that would.
@@ -22,7 +24,7 @@ func TestErrorsOfTLSNameTheFlagsOfThisProgram(t *testing.T) {
 		"--server-ca-file": {"--server", private.URL, "--access-token-file", token, "status"},
 		"--ca-file":        {"mirror", "--to", t.TempDir(), "--template", private.URL + "/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz", "15.1.1"},
 	} {
-		var out buffer
+		var out sharedbuffer.Buffer
 		cmd := exec.Command(binary(t), args...)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		cmd.Run()

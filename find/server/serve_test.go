@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,6 +20,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/server/parts"
+	"teleport-update/internal/sharedbuffer"
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 )
@@ -122,7 +122,7 @@ func TestProbesOfThePortWriteNoLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log lockedLog
+	var log sharedbuffer.Buffer
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -153,24 +153,6 @@ func TestProbesOfThePortWriteNoLines(t *testing.T) {
 	if text := log.String(); strings.Contains(text, "EOF") || strings.Contains(text, "reset") {
 		t.Errorf("the log is\n%s", text)
 	}
-}
-
-// lockedLog is written and read at the same time.
-type lockedLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func TestResolveListen(t *testing.T) {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +26,7 @@ import (
 	"teleport-update/find/server/driver"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
+	"teleport-update/internal/sharedbuffer"
 	"teleport-update/internal/version"
 )
 
@@ -48,14 +48,14 @@ type storeWorld struct {
 	store   *store.SQLite
 	other   *store.SQLite
 	options answers.StoredOptions
-	log     *lockedBuffer
+	log     *sharedbuffer.Buffer
 	elapsed func() time.Duration // of its servers, see FleetOptions
 	fresh   bool                 // of its servers, see FleetOptions
 }
 
 func newStoreWorld(t *testing.T) *storeWorld {
 	t.Helper()
-	w := &storeWorld{t: t, path: filepath.Join(t.TempDir(), "store", "store.db"), log: new(lockedBuffer)}
+	w := &storeWorld{t: t, path: filepath.Join(t.TempDir(), "store", "store.db"), log: new(sharedbuffer.Buffer)}
 	for _, s := range []**store.SQLite{&w.store, &w.other} {
 		opened, err := store.OpenSQLite(t.Context(), w.path)
 		if err != nil {
@@ -113,24 +113,6 @@ func move(t *testing.T, from, to string) {
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.String()
 }
 
 func enabledGroups(groups string) string {

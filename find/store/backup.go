@@ -204,7 +204,7 @@ func inspect(ctx context.Context, file string, keep func(key string) bool) (fact
 	if id != applicationID {
 		return facts, errors.New("it is an SQLite database of another program")
 	}
-	if err := recognise(c); err != nil {
+	if _, _, err := recognise(c); err != nil {
 		return facts, err
 	}
 	if err := check(c); err != nil {

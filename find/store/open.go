@@ -154,7 +154,8 @@ func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.
 	if err := patiently(func() (err error) {
 		tx := c.Begin() // another process may be making it
 		defer tx.End(&err)
-		return recognise(c)
+		_, _, err = recognise(c)
+		return err
 	}); err != nil {
 		return nil, nil, err
 	}
@@ -229,32 +230,30 @@ func openFile(path string, mayCreate bool) (os.FileInfo, error) {
 }
 
 // recognise refuses files of other programs, and of newer versions of this one, before anything is
-// written to them. It runs in a transaction.
-func recognise(c *sqlite3.Conn) error {
-	id, err := number(c, "PRAGMA application_id")
-	if err != nil {
-		return err
+// written to them. It runs in a transaction, and returns the file's application id and its schema: 0, 0 for an empty file.
+func recognise(c *sqlite3.Conn) (id, v int64, err error) {
+	if id, err = number(c, "PRAGMA application_id"); err != nil {
+		return 0, 0, err
 	}
-	v, err := number(c, "PRAGMA user_version")
-	if err != nil {
-		return err
+	if v, err = number(c, "PRAGMA user_version"); err != nil {
+		return 0, 0, err
 	}
 	objects, err := number(c, "SELECT count(*) FROM sqlite_schema")
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	switch {
 	case id == 0 && v == 0 && objects == 0: // a new one
-		return nil
+		return 0, 0, nil
 	case id != applicationID:
-		return errors.New("it is an SQLite database of another program")
+		return 0, 0, errors.New("it is an SQLite database of another program")
 	case v > schemaVersion:
-		return fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows %d): upgrade "+
+		return 0, 0, fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows %d): upgrade "+
 			"this one, or restore a store from before", v, schemaVersion)
 	case v < 1:
-		return fmt.Errorf("its schema is %d, which no version of this program has written", v)
+		return 0, 0, fmt.Errorf("its schema is %d, which no version of this program has written", v)
 	}
-	return nil
+	return id, v, nil
 }
 
 // initialise makes the tables in an empty file, and the missing ones in a store of an older
@@ -265,14 +264,7 @@ func initialise(c *sqlite3.Conn) (err error) {
 		return err
 	}
 	defer tx.End(&err)
-	if err := recognise(c); err != nil {
-		return err
-	}
-	id, err := number(c, "PRAGMA application_id")
-	if err != nil {
-		return err
-	}
-	v, err := number(c, "PRAGMA user_version")
+	id, v, err := recognise(c)
 	if err != nil {
 		return err
 	}

@@ -185,7 +185,7 @@ func (c *claimed) lock(keep func(key string) bool) (err error) {
 	if c.conn, err = sqlite3.OpenFlags(c.path, sqlite3.OPEN_READWRITE|sqlite3.OPEN_NOFOLLOW); err != nil {
 		return err
 	}
-	if err := recognise(c.conn); err != nil {
+	if _, _, err := recognise(c.conn); err != nil {
 		return err
 	}
 	if err := c.conn.Exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE; COMMIT"); err != nil {

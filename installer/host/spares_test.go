@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/immutable"
 	"teleport-update/versions"
 )
 
@@ -72,31 +73,14 @@ func TestTheSpareOfAFileWithoutASecondName(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("a file"), 0o755))
 	changes, err := planChanges(map[string]string{file: "/new/tsh"})
 	must(t, err)
-	if err := immutable(file, true); err != nil {
+	if err := immutable.Set(file, true); err != nil {
 		t.Skipf("no file can be made immutable here: %v", err)
 	}
 	err = makeSpare(changes[0])
-	must(t, immutable(file, false))
+	must(t, immutable.Set(file, false))
 	must(t, err)
 	must(t, ApplyLinks(changes, t.TempDir()))
 	if !spareHolds(file, changes[0].Before.Saved) {
 		t.Error("the spare is not the file")
 	}
-}
-
-func immutable(path string, on bool) error {
-	const flag = 0x10 // FS_IMMUTABLE_FL of linux/fs.h
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
-	if err != nil {
-		return err
-	}
-	if flags &^= flag; on {
-		flags |= flag
-	}
-	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"teleport-update/installer/state"
+	"teleport-update/internal/immutable"
 )
 
 // things that somebody puts in the way, each with the same content.
@@ -199,7 +198,7 @@ func readOnly(dir func(*model) string) func(*testing.T, *model) {
 	return func(t *testing.T, m *model) {
 		if os.Geteuid() != 0 {
 			must(t, os.Chmod(dir(m), 0o555))
-		} else if err := immutable(dir(m), true); err != nil {
+		} else if err := immutable.Set(dir(m), true); err != nil {
 			t.Skipf("no folder can be made immutable here: %v", err)
 		}
 		t.Cleanup(func() { writable(dir)(t, m) })
@@ -212,28 +211,10 @@ func writable(dir func(*model) string) func(*testing.T, *model) {
 			must(t, os.Chmod(dir(m), 0o755))
 			return
 		}
-		if err := immutable(dir(m), false); !errors.Is(err, fs.ErrNotExist) {
+		if err := immutable.Set(dir(m), false); !errors.Is(err, fs.ErrNotExist) {
 			must(t, err)
 		}
 	}
-}
-
-const immutableFlag = 0x10 // FS_IMMUTABLE_FL
-
-func immutable(path string, on bool) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
-	if err != nil {
-		return err
-	}
-	if flags &^= immutableFlag; on {
-		flags |= immutableFlag
-	}
-	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }
 
 // A run that is killed right after it has moved a file aside must not be the only one that

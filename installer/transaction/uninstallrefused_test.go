@@ -14,6 +14,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/immutable"
 )
 
 // mounts has a folder be a file system of its own until the test ends.
@@ -57,10 +58,10 @@ func TestAnUninstallThatCouldNotBeEndedIsRefused(t *testing.T) {
 		"the unit folder is read-only": func(t *testing.T, m *model) { mountsReadOnly(t, m.Host.Paths.UnitDir) },
 		"the link folder is full":      func(t *testing.T, m *model) { full(t, m.Host.Paths.LinkDir) },
 		"the unit is immutable": func(t *testing.T, m *model) {
-			if err := immutable(m.Host.Paths.Unit(), true); err != nil {
+			if err := immutable.Set(m.Host.Paths.Unit(), true); err != nil {
 				t.Skipf("no file can be made immutable here: %v", err)
 			}
-			t.Cleanup(func() { must(t, immutable(m.Host.Paths.Unit(), false)) })
+			t.Cleanup(func() { must(t, immutable.Set(m.Host.Paths.Unit(), false)) })
 		},
 		"programs of the link folder cannot be executed": func(t *testing.T, m *model) {
 			dir := m.Host.Paths.LinkDir

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"teleport-update/integration/tarball"
+	"teleport-update/internal/sharedbuffer"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -32,9 +33,9 @@ func digestHex(data []byte) string {
 }
 
 // testFetcher fetches into a new store; its log goes to the buffer.
-func testFetcher(t *testing.T, client *http.Client) (*Fetcher, *lockedBuffer) {
+func testFetcher(t *testing.T, client *http.Client) (*Fetcher, *sharedbuffer.Buffer) {
 	t.Helper()
-	log := new(lockedBuffer)
+	log := new(sharedbuffer.Buffer)
 	store := versions.NewStore(filepath.Join(t.TempDir(), "versions"))
 	f := New(store, client, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	f.Patience.Tries = 3

@@ -63,7 +63,7 @@ func (p *Packages) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.NotFound(w, req)
 		return
 	}
-	f, info, err := p.files.open(name)
+	f, info, err := openRegular(p.files.root, name)
 	if err != nil {
 		p.files.refuse(w, name, err)
 		return
@@ -80,7 +80,7 @@ func (p *Packages) serveChecksums(w http.ResponseWriter, req *http.Request) {
 	}
 	var list strings.Builder
 	for _, name := range names {
-		f, info, err := p.files.open(name)
+		f, info, err := openRegular(p.files.root, name)
 		if err != nil {
 			continue // gone meanwhile, or not a file
 		}

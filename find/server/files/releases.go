@@ -160,7 +160,7 @@ func (r *Releases) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if tarball != name {
 		contentType = "text/plain; charset=utf-8"
 	}
-	f, info, err := r.open(name)
+	f, info, err := openRegular(r.root, name)
 	if wantChecksum && errors.Is(err, fs.ErrNotExist) {
 		r.serveDigest(w, req, tarball)
 		return
@@ -174,7 +174,7 @@ func (r *Releases) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *Releases) serveDigest(w http.ResponseWriter, req *http.Request, tarball string) {
-	f, info, err := r.open(tarball)
+	f, info, err := openRegular(r.root, tarball)
 	if err != nil {
 		r.refuse(w, tarball, err)
 		return
@@ -189,10 +189,13 @@ func (r *Releases) serveDigest(w http.ResponseWriter, req *http.Request, tarball
 	serve(w, req, content, "text/plain; charset=utf-8", `"`+sum+`"`, info.ModTime())
 }
 
-// open opens a regular file.
-func (r *Releases) open(name string) (*os.File, os.FileInfo, error) {
+// openRegular opens a file below a folder. It is fs.ErrNotExist if the name is that of anything but a regular file.
+func openRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
 	// Without O_NONBLOCK a named pipe would hold the request for ever.
-	f, err := r.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ENOTDIR) {
+		err = fs.ErrNotExist
+	}
 	if err != nil {
 		return nil, nil, err
 	}

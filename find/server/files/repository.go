@@ -96,23 +96,7 @@ func (r *Repository) open(name string) (*os.File, os.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer root.Close()
-	// Without O_NONBLOCK a named pipe would hold the request for ever.
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ENOTDIR) {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
+	return openRegular(root, name)
 }
 
 // isServed reports whether a path may belong to a file of a repository.

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
+	"teleport-update/internal/sharedbuffer"
 )
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -81,7 +81,7 @@ type world struct {
 	t      *testing.T
 	store  *clocked
 	dir    string
-	log    lockedBuffer
+	log    sharedbuffer.Buffer
 	server *httptest.Server
 
 	mu      sync.Mutex
@@ -98,23 +98,6 @@ type received struct {
 	body     body
 	raw      []byte
 	header   http.Header
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func newWorld(t *testing.T) *world {
