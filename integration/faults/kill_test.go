@@ -11,7 +11,7 @@ import (
 
 // A kill at any call that changes something, before it or after it, leaves a
 // host that recovery makes whole, and that the next run brings where it was to
-// go. Without FAULTS=all: a third of the points of an update, and a share of half of the other scenes.
+// go. Without FAULTS=all: a sixth of the points of an update, and a few of half of the other scenes.
 func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
 	s := newSweep(t)
 	defer s.report("kill points")
@@ -28,9 +28,9 @@ func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
 			case *denseFlag && !whole:
 				return thin(points, 14), err
 			case scene.Name == "update":
-				return some(points, len(points)/3), err
+				return some(points, len(points)/6), err
 			}
-			return some(points, 8), err
+			return some(points, 4), err
 		}, func(stage *Stage, p point) error {
 			if err := stage.Restore(); err != nil {
 				return err

@@ -24,7 +24,7 @@ import (
 func TestPowerCutsOfWholeHosts(t *testing.T) {
 	t.Parallel()
 	var cuts, violations atomic.Int64
-	hosts, each := 2, 4
+	hosts, each := 1, 6
 	if everything {
 		hosts, each = 4, 27
 	}

@@ -23,7 +23,7 @@ import (
 func TestPowerCutsOfTakeOvers(t *testing.T) {
 	t.Parallel()
 	var cuts, violations atomic.Int64
-	hosts, each := 2, 3
+	hosts, each := 1, 4
 	if everything {
 		hosts, each = 4, 15
 	}

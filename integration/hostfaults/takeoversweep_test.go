@@ -30,7 +30,7 @@ func TestATakeOverKilledAtEveryCall(t *testing.T) {
 	cut := ""
 	deb, rpm := takeOver("of apt's", ospackage.Deb), takeOver("of dnf's", ospackage.RPM)
 	// All calls of a deb's removal, and some of an rpm's.
-	deb.always, deb.some, deb.all, rpm.all = true, 23, entriesOnly, 13
+	deb.always, deb.some, deb.all, rpm.all = true, 67, entriesOnly, 13
 	for _, c := range []sweepCase{deb, rpm} {
 		cut += c.run(t, &points, &violations, &reboots)
 	}
