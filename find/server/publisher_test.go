@@ -154,19 +154,6 @@ func keysOf(records []store.HistoryEntry) (text string) {
 	return text
 }
 
-func TestTheNameOfAServer(t *testing.T) {
-	for hostname, want := range map[string]string{"find-1.example.com": "find-1.example.com", "Find_1": "find-1", "": "find", "../x": "x", strings.Repeat("a", 100): strings.Repeat("a", 63)} {
-		got := driver.ServerName(hostname)
-		if got != want {
-			t.Errorf("%q makes %q; want %q", hostname, got, want)
-		}
-		r := rollout.NewAgentReport(got, &rollout.Rollout{}, rollout.Counts{}, time.Now())
-		if err := r.Check(); err != nil {
-			t.Errorf("%q: %v", got, err)
-		}
-	}
-}
-
 func (r *reportWorld) publisher(name string) *driver.Publisher {
 	rollout := func() *rollout.Rollout { return r.stored.Resources().Rollout }
 	return &driver.Publisher{Name: name, Store: r.w.store, Clock: r.clock.Now, Rollout: rollout, Fleet: r.fleet, Log: r.w.options.Log}
