@@ -24,6 +24,7 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 	s.Proven()
 	s.StatusIs("idle")
 	s.Must("systemctl", "mask", "masked.service")
+	dry := map[decision.Type]bool{}
 	for _, c := range []struct {
 		unit, drop string
 		by         decision.Type // empty: status does not foretell it
@@ -92,7 +93,12 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 			}
 		case recovery:
 			s.Wants("1.1.0")
-			for _, args := range [][]string{{"update", "--now"}, {"update", "--now", "--dry-run"}} {
+			commands := [][]string{{"update", "--now"}}
+			if !dry[c.by] { // it asks as an update does
+				dry[c.by] = true
+				commands = append(commands, []string{"update", "--now", "--dry-run"})
+			}
+			for _, args := range commands {
 				r := s.Try(append([]string{updater}, args...)...)
 				if r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "which would repair an update that a power cut ends, cannot") || !strings.Contains(r.Stdout+r.Stderr, c.says) {
 					t.Errorf("%s with %q: %v ends with %d:\n%s%s", c.unit, c.drop, args, r.Code, r.Stdout, r.Stderr)
@@ -112,6 +118,9 @@ func TestADropInOnTheUpdatersOwnUnitsIsSeen(t *testing.T) {
 		}
 		s.Must("rm", file)
 		s.Must("systemctl", "daemon-reload")
+		if c.unit == recovery {
+			continue // what was refused has changed nothing
+		}
 		s.Must("systemctl", "restart", timer)
 		s.Wants("1.0.0")
 		if code := s.Tick(); code != 0 {
