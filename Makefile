@@ -60,7 +60,7 @@ PROMETHEUS := build/prometheus/usr/bin
 needed:
 	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
 	  missing=$$(echo "$$missing" | sed '$(IN_PACKAGES)'); \
-	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
+	  [ -z "$$missing" ] || { echo "Installing what tests run, up to a minute:$$missing"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
 	  echo "*** not everything is tested: apt-get install$$missing"
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } || \
@@ -121,7 +121,10 @@ vulncheck: ## known holes on the paths of both programs, in the library and in m
 	$(GO) tool -modfile=tools.mod govulncheck -db 'file://$(CURDIR)/build/vulndb' ./cmd/...
 
 demo: ## the whole story on a real host, step by step (as root)
-	$(GO) run ./tools/demo
+	@mkdir -p build/tools; echo "Compiling the demo: up to a minute the first time."
+	@$(GO) build -trimpath -o build/tools/demo ./tools/demo & i=0; \
+	  while kill -0 $$! 2>/dev/null; do sleep 1; i=$$((i + 1)); [ $$((i % 8)) != 0 ] || echo "compiling … $$i s"; done; wait $$!
+	@build/tools/demo
 
 recording: ## the demo's first act as a picture that moves, docs/demo.svg (as root)
 	$(GO) run ./tools/recording

@@ -29,6 +29,10 @@ type Options struct {
 	Arch     []string  // of Go: "amd64", "arm64"
 	Formats  []string  // "deb", "rpm", "program": the program alone, for hosts without a package manager
 	Programs []string  // nil: both
+	// Step, unless it is nil, gets what is done next, and how many of all steps are done.
+	Step func(what string, done, all int64)
+
+	done int64
 }
 
 // The programs with packages, which have the same names.
@@ -53,6 +57,7 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	if o.Programs == nil {
 		o.Programs = programs
 	}
+	o.step("build nfpm")
 	// It runs in another folder than the module's, so it is a file.
 	tool := filepath.Join(o.Module, "build", "tools", "nfpm")
 	if err := BuildTool(ctx, o.Module, tool); err != nil {
@@ -70,18 +75,28 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	return paths, nil
 }
 
-func (o Options) buildOne(ctx context.Context, tool, out, program, arch string) (paths []string, err error) {
+// step says what is done next. The first step builds the tool, and each program of each architecture is compiled and packed.
+func (o *Options) step(what string) {
+	if o.Step != nil {
+		o.Step(what, o.done, 1+int64(len(o.Programs)*len(o.Arch)*(1+len(o.Formats))))
+	}
+	o.done++
+}
+
+func (o *Options) buildOne(ctx context.Context, tool, out, program, arch string) (paths []string, err error) {
 	// No file contains the folder's name, so it may differ each time.
 	stage, err := os.MkdirTemp(out, ".stage-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(stage)
+	o.step("build " + program + " for " + arch)
 	if err := o.stage(ctx, stage, program, arch); err != nil {
 		return nil, err
 	}
 	for _, format := range o.Formats {
 		name := fileName(program, o.Version, arch, format)
+		o.step("make " + name)
 		if err := o.pack(ctx, tool, stage, program, name, arch, format); err != nil {
 			return nil, err
 		}

@@ -80,6 +80,8 @@ takes it back.`,
 // backUp backs up the store that --store names.
 func backUp(c *cli.Context, to string, keep func(key string) bool) (store.Facts, error) {
 	address := c.String("store")
+	progress := watch(c, "copying and checking the store", fileTime(address))
+	defer progress.End()
 	if !postgres.IsURL(address) {
 		return store.Backup(c.Context, address, to, keep)
 	}

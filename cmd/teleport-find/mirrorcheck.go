@@ -31,7 +31,11 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 		return err
 	}
 	refused := 0
-	for _, path := range paths {
+	progress := watch(c, "checking tarballs", 0)
+	defer progress.End()
+	for i, path := range paths {
+		progress.Step("checking " + filepath.Base(path))
+		progress.Done(int64(i), int64(len(paths)))
 		found, err := fetch.CheckArchive(path, archive.DefaultLimits(), keys...)
 		if err != nil {
 			log.Error("not checked to the end", "file", path, "error", err)

@@ -53,6 +53,7 @@ and says "teleport-find mode enabled". Tokens are those of the backup: one that 
 				},
 			}
 			var r store.Restoration
+			progress := watch(c, "checking and restoring the backup", fileTime(file))
 			switch {
 			case postgres.IsURL(options.Path):
 				r, err = restoreInto(c, options)
@@ -61,6 +62,7 @@ and says "teleport-find mode enabled". Tokens are those of the backup: one that 
 			default:
 				r, err = foreseeRestoration(c, file)
 			}
+			progress.End()
 			if err != nil {
 				return err
 			}

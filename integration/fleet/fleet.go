@@ -87,8 +87,11 @@ func BuildServer(ctx context.Context) (string, error) {
 }
 
 // New starts a server without hosts. It needs root and what host.EnsureTools installs.
-func New(ctx context.Context) (_ *Fleet, err error) {
-	f := &Fleet{now: Begin}
+func New(ctx context.Context) (*Fleet, error) { return NewAt(ctx, Begin) }
+
+// NewAt is New with another time at which the server's clock begins.
+func NewAt(ctx context.Context, begin time.Time) (_ *Fleet, err error) {
+	f := &Fleet{now: begin}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())

@@ -66,11 +66,12 @@ func Build(ctx context.Context, p Program) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	tags := "urfave_cli_no_docs"
-	if p.Version != "" {
-		tags += "," + versions.StampTag(p.Version)
+	tags, stamp := "urfave_cli_no_docs", cmp.Or(p.Version, os.Getenv("TEST_BUILD_VERSION"))
+	if stamp != "" {
+		tags += "," + versions.StampTag(stamp)
 	}
-	args := []string{"build", "-trimpath", "-tags=" + tags, "-ldflags=-s -w -X main.releaseVersion=" + cmp.Or(p.Version, "0.0.0-dev"), "-o", path}
+	stamp = cmp.Or(stamp, "0.0.0-dev")
+	args := []string{"build", "-trimpath", "-tags=" + tags, "-ldflags=-s -w -X main.releaseVersion=" + stamp + " -X main.version=" + stamp, "-o", path}
 	if p.Overlay != "" {
 		args = append(args, "-overlay="+p.Overlay)
 	}

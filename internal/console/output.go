@@ -82,6 +82,15 @@ func (o *Output) draw(line string, again bool) {
 	o.drawn = again
 }
 
+// giveWay removes the line that would be drawn again.
+func (o *Output) giveWay() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.drawn {
+		_ = o.emit("")
+	}
+}
+
 // Color is one of a terminal's colors.
 type Color int
 

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
+	"teleport-update/internal/console"
 	"teleport-update/packaging"
 )
 
@@ -28,6 +30,9 @@ func main() {
 	}
 }
 
+// usual is how long both programs take on two processors that have not compiled them before.
+const usual = 3 * time.Minute
+
 func run(ctx context.Context, o packaging.Options) error {
 	version, date, err := packaging.Commit(ctx, o.Module)
 	if err != nil {
@@ -37,7 +42,14 @@ func run(ctx context.Context, o packaging.Options) error {
 		o.Version = version
 	}
 	o.Date = date
+	fmt.Printf("packages of %s into %s: %s; usually %.0f min\n", o.Version, o.Out, strings.Join(o.Formats, ", "), usual.Minutes())
+	progress := console.To(os.Stdout).Watch("begin", usual)
+	o.Step = func(what string, done, all int64) {
+		progress.Step(what)
+		progress.Done(done, all)
+	}
 	paths, err := packaging.Build(ctx, o)
+	progress.End()
 	for _, path := range paths {
 		fmt.Println(path)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -27,14 +26,14 @@ spec:
 `
 
 // secondAct is a fleet, and a release that is stopped at its canary.
-func secondAct(ctx context.Context) (err error) {
-	say("The second act: a fleet of three hosts, two in the group dev and one in prod. The server's clock is the demo's, so that hours pass at once.")
-	f, err := fleet.New(ctx)
+func secondAct(ctx context.Context, s *screen) (err error) {
+	s.say("The second act: a fleet of three hosts, two in the group dev and one in prod. The server's clock is the demo's, so that hours pass at once.")
+	f, err := fleet.NewAt(ctx, noon(time.Now()))
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err != nil {
 		return err
 	}
-	d := &act{Fleet: f, ctx: ctx}
+	d := &act{Fleet: f, screen: s, ctx: ctx}
 	for _, step := range []func() error{d.begin, d.breaks, d.look} {
 		if err := step(); err != nil {
 			return err
@@ -43,8 +42,12 @@ func secondAct(ctx context.Context) (err error) {
 	return nil
 }
 
+// noon is the server's time at the begin of the act, today.
+func noon(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(12 * time.Hour) }
+
 type act struct {
 	*fleet.Fleet
+	*screen
 	ctx context.Context
 }
 
@@ -52,20 +55,20 @@ func (d *act) begin() error {
 	if err := d.Release(release.Spec{Version: "1.0.0"}); err != nil {
 		return err
 	}
-	fmt.Printf("\n  root@find # cat groups.yaml\n")
-	(&indented{out: os.Stdout}).Write([]byte(groups))
+	fmt.Fprintf(d, "\n  root@find # cat groups.yaml\n")
+	d.indented().Write([]byte(groups))
 	if err := d.find(groups, "apply", "-f", "groups.yaml"); err != nil {
 		return err
 	}
 	if err := d.find("", "set-version", "1.0.0", "--schedule", "immediate"); err != nil {
 		return err
 	}
-	say("Hosts report with a secret of their own, which they get by a join token.")
+	d.say("Hosts report with a secret of their own, which they get by a join token.")
 	token, err := d.Find(d.ctx, "", "token", "add", "fleet")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n  root@find # teleport-find token add fleet > report-token\n  root@each # teleport-update enable --group GROUP --report-token-file report-token …\n")
+	fmt.Fprintf(d, "\n  root@find # teleport-find token add fleet > report-token\n  root@each # teleport-update enable --group GROUP --report-token-file report-token …\n")
 	errs := make([]error, 3)
 	var all sync.WaitGroup
 	for i, group := range []string{"dev", "dev", "prod"} {
@@ -87,16 +90,15 @@ func (d *act) begin() error {
 }
 
 func (d *act) breaks() error {
-	say("The next release, 1.1.0, exits when it starts. Nobody knows yet.")
+	d.say("The next release, 1.1.0, exits when it starts. Nobody knows yet.")
 	if err := d.Release(release.Spec{Version: "1.1.0", Variant: stamp.ExitsAtStart}); err != nil {
 		return err
 	}
 	if err := d.find("", "set-version", "1.1.0"); err != nil {
 		return err
 	}
-	say("It is 13:00. One host of dev is picked as the canary; all three look.")
-	begin := fleet.Begin
-	if _, err := d.Pass(d.ctx, time.Date(begin.Year(), begin.Month(), begin.Day(), 13, 0, 0, 0, time.UTC).Sub(d.Now())); err != nil {
+	d.say("It is 13:00. One host of dev is picked as the canary; all three look.")
+	if _, err := d.Pass(d.ctx, noon(d.Now()).Add(time.Hour).Sub(d.Now())); err != nil {
 		return err
 	}
 	_, err := d.Pass(d.ctx, fleet.Poll)
@@ -104,7 +106,7 @@ func (d *act) breaks() error {
 }
 
 func (d *act) look() error {
-	say("The canary has put 1.0.0 back and said so. Its group is halted, and nobody else is told to update.")
+	d.say("The canary has put 1.0.0 back and said so. Its group is halted, and nobody else is told to update.")
 	if err := d.find("", "status"); err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (d *act) look() error {
 	if o.Word != "halted" {
 		return fmt.Errorf("the rollout is %s, not halted: %s", o.Word, o.Sentence)
 	}
-	say("Hours later all hosts run what they ran before.")
+	d.say("Hours later all hosts run what they ran before.")
 	if err := d.Jump(d.Now().Add(3 * time.Hour)); err != nil {
 		return err
 	}
@@ -123,8 +125,8 @@ func (d *act) look() error {
 		return err
 	}
 	for _, h := range d.Hosts {
-		fmt.Printf("\n  root@%s # readlink /usr/local/bin/teleport\n", h.Group)
-		r, err := h.RunCommand(d.ctx, host.Command{Args: []string{"readlink", "/usr/local/bin/teleport"}, Output: &indented{out: os.Stdout}})
+		fmt.Fprintf(d, "\n  root@%s # readlink /usr/local/bin/teleport\n", h.Group)
+		r, err := h.RunCommand(d.ctx, host.Command{Args: []string{"readlink", "/usr/local/bin/teleport"}, Output: d.indented()})
 		if err == nil && r.Code == 0 {
 			err = h.Serves(d.ctx, "1.0.0")
 		}
@@ -132,7 +134,7 @@ func (d *act) look() error {
 			return err
 		}
 	}
-	say("Why does the host of prod stay as it is? And who has done what?")
+	d.say("Why does the host of prod stay as it is? And who has done what?")
 	id, err := d.Hosts[2].ID()
 	if err != nil {
 		return err
@@ -145,13 +147,13 @@ func (d *act) look() error {
 
 // find shows a command of the server's.
 func (d *act) find(input string, args ...string) error {
-	fmt.Printf("\n  root@find # teleport-find %s\n", strings.Join(quoted(args), " "))
+	fmt.Fprintf(d, "\n  root@find # teleport-find %s\n", strings.Join(quoted(args), " "))
 	for i, arg := range args {
 		if arg == "groups.yaml" {
 			args[i] = "-"
 		}
 	}
 	out, err := d.Find(d.ctx, input, args...)
-	(&indented{out: os.Stdout}).Write([]byte(out))
+	d.indented().Write([]byte(out))
 	return err
 }

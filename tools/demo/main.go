@@ -18,14 +18,17 @@ import (
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/internal/console"
+	"teleport-update/packaging"
 	"teleport-update/tools/internal/site"
 )
 
 func main() {
 	acts := flag.Int("acts", 2, "how many acts; the second is the fleet")
+	plain := flag.Bool("plain", false, "show the acts alone, to be recorded: no plan, no progress")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, *acts)
+	err := run(ctx, min(max(*acts, 1), 2), *plain)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -33,13 +36,27 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, acts int) (err error) {
-	say("Installing what hosts need, and building teleport-update, teleport-find and a stand-in agent.")
+func run(ctx context.Context, acts int, plain bool) (err error) {
+	version, _, err := packaging.Commit(ctx, ".")
+	if err != nil {
+		return err
+	}
+	if err := stamped(version); err != nil {
+		return err
+	}
+	s := &screen{Output: console.To(os.Stdout), chapters: chapters(acts), plain: plain}
+	defer s.stop()
+	if !plain {
+		s.announce(version)
+	}
+	s.chapter()
+	s.say("Installing what hosts need, and building teleport-update, teleport-find and a stand-in agent.")
 	if err := site.Prepare(ctx); err != nil {
 		return err
 	}
-	say("Booting a host: Debian 12 with systemd in a container of its own.")
-	d := &demo{ctx: ctx}
+	s.chapter()
+	s.say("Booting a host: Debian 12 with systemd in a container of its own.")
+	d := &demo{screen: s, ctx: ctx}
 	if d.Site, err = site.New(ctx); err != nil {
 		return err
 	}
@@ -48,42 +65,44 @@ func run(ctx context.Context, acts int) (err error) {
 		return err
 	}
 	if acts > 1 {
-		if err := secondAct(ctx); err != nil {
+		s.chapter()
+		if err := secondAct(ctx, s); err != nil {
 			return err
 		}
 	}
-	say("Done. The hosts are gone; nothing was left on this machine but the build folder.")
+	s.end()
 	return nil
 }
 
 // demo is one host and its find server.
 type demo struct {
 	*site.Site
+	*screen
 	ctx context.Context
 }
 
 func (d *demo) story() error {
 	steps := []func() error{
 		func() error {
-			say("The cluster: teleport-find serves one release, 1.0.0, and so wants that one.")
+			d.say("The cluster: teleport-find serves one release, 1.0.0, and so wants that one.")
 			if err := d.release("1.0.0", stamp.Sound); err != nil {
 				return err
 			}
 			return d.startFind()
 		},
 		func() error {
-			say("A newcomer enables updates. The proxy comes from /etc/teleport.yaml. The short health window is for this demo.")
+			d.say("A newcomer enables updates. The proxy comes from /etc/teleport.yaml. The short health window is for this demo.")
 			return d.show(0, "teleport-update", "enable", "--health-window", "5s", "--template", site.Template)
 		},
 		func() error {
-			say("The agent is installed but was never started: that is the newcomer's to do.")
+			d.say("The agent is installed but was never started: that is the newcomer's to do.")
 			if err := d.show(0, "systemctl", "enable", "--now", "teleport"); err != nil {
 				return err
 			}
 			return d.look()
 		},
 		func() error {
-			say("The cluster goes to 1.1.0. The timer would see it within ten minutes; here its unit is started by hand.")
+			d.say("The cluster goes to 1.1.0. The timer would see it within ten minutes; here its unit is started by hand.")
 			if err := d.release("1.1.0", stamp.Sound); err != nil {
 				return err
 			}
@@ -99,7 +118,7 @@ func (d *demo) story() error {
 			return d.look()
 		},
 		func() error {
-			say("The cluster goes to 1.2.0, which is broken: it exits when it starts.")
+			d.say("The cluster goes to 1.2.0, which is broken: it exits when it starts.")
 			if err := d.release("1.2.0", stamp.ExitsAtStart); err != nil {
 				return err
 			}
@@ -112,14 +131,11 @@ func (d *demo) story() error {
 			return d.look()
 		},
 		func() error {
-			say("Why is this host not on 1.2.0? As text for a person, as JSON for support and monitoring.")
-			if err := d.show(0, "teleport-update", "status", "--format", "text"); err != nil {
-				return err
-			}
-			return d.show(0, "teleport-update", "status", "--format", "json")
+			d.say("Why is this host not on 1.2.0?")
+			return d.show(0, "teleport-update", "status", "--format", "text")
 		},
 		func() error {
-			say("The timer's next run leaves 1.2.0 alone until its next attempt is due.")
+			d.say("The timer's next run leaves 1.2.0 alone until its next attempt is due.")
 			return d.show(0, "teleport-update", "update")
 		},
 	}
@@ -144,34 +160,32 @@ func (d *demo) release(v string, variant stamp.Variant) error {
 }
 
 func (d *demo) startFind() error {
-	fmt.Println("  # teleport-find serve --releases releases --admin-socket find.sock")
+	fmt.Fprintln(d, "  # teleport-find serve --releases releases --admin-socket find.sock")
 	return d.StartFind(d.ctx)
 }
 
 // announce makes find want a version.
 func (d *demo) announce(v string) error {
-	fmt.Printf("  # teleport-find set-version %s --admin-socket find.sock\n", v)
+	fmt.Fprintf(d, "  # teleport-find set-version %s --admin-socket find.sock\n", v)
 	return d.Announce(d.ctx, v)
 }
 
 // show runs a command in the host as a person would see it, and insists on its
 // exit code.
 func (d *demo) show(code int, args ...string) error {
-	fmt.Printf("\n  root@host # %s\n", strings.Join(quoted(args), " "))
-	r, err := d.Host.RunCommand(d.ctx, host.Command{Args: args, Output: &indented{out: os.Stdout}})
+	fmt.Fprintf(d, "\n  root@host # %s\n", strings.Join(quoted(args), " "))
+	r, err := d.Host.RunCommand(d.ctx, host.Command{Args: args, Output: d.indented()})
 	if err != nil {
 		return err
 	}
 	if r.Code != 0 {
-		fmt.Printf("  (exit code %d)\n", r.Code)
+		fmt.Fprintf(d, "  (exit code %d)\n", r.Code)
 	}
 	if r.Code != code {
 		return fmt.Errorf("%s ended with exit code %d, not %d", args[0], r.Code, code)
 	}
 	return nil
 }
-
-func say(text string) { fmt.Printf("\n== %s\n", text) }
 
 // quoted makes a command line that can be pasted into a shell.
 func quoted(args []string) []string {
@@ -182,23 +196,4 @@ func quoted(args []string) []string {
 		}
 	}
 	return out
-}
-
-// indented sets a command's output off from what the demo says.
-type indented struct {
-	out    *os.File
-	inLine bool
-}
-
-func (w *indented) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		if !w.inLine {
-			line = "    " + line
-		}
-		if _, err := w.out.WriteString(line); err != nil {
-			return 0, err
-		}
-		w.inLine = !strings.HasSuffix(line, "\n")
-	}
-	return len(p), nil
 }

@@ -19,7 +19,7 @@ func main() {
 }
 
 func run(path string) error {
-	demo := exec.Command("go", "run", "./tools/demo", "-acts", "1")
+	demo := exec.Command("go", "run", "./tools/demo", "-acts", "1", "-plain")
 	demo.Stderr = os.Stderr
 	out, err := demo.StdoutPipe()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func TestTheRecordingTellsTheStoryOfTheDemo(t *testing.T) {
 	shown := strings.Join(textOf(t, "../../docs/demo.svg"), "")
 	story := storyOf(t, "../demo/main.go")
-	if len(story) < 15 {
+	if len(story) < 10 {
 		t.Fatalf("the story is only %q", story)
 	}
 	rest := bare(shown)

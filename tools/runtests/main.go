@@ -57,6 +57,7 @@ func run(names []string, only string, verbose bool) (code int, err error) {
 	for _, r := range runs {
 		show.expect(r.parts)
 	}
+	show.say(expected(names, only, show.all))
 	for _, r := range runs {
 		if r.warning != "" {
 			show.warn(r.warning)

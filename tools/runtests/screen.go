@@ -25,10 +25,11 @@ type screen struct {
 	status   bool // the last line is one that changes
 	warnings []string
 	builds   []string // what the compiler said
+	begun    time.Time
 }
 
 func newScreen(out *os.File, verbose bool) *screen {
-	s := &screen{out: out, verbose: verbose, every: time.Minute}
+	s := &screen{out: out, verbose: verbose, every: time.Minute, begun: time.Now()}
 	if _, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS); err == nil {
 		s.terminal, s.every = true, time.Second
 	}
@@ -89,8 +90,12 @@ func (s *screen) done(p *part) {
 	}
 }
 
-// still shows which parts are at work, and with what.
+// still shows which parts are at work, and with what. Until a part begins, go test compiles.
 func (s *screen) still(parts []*part) {
+	if !slices.ContainsFunc(parts, func(p *part) bool { return !p.started.IsZero() }) {
+		s.compiling()
+		return
+	}
 	for _, p := range parts {
 		if p.started.IsZero() || p.ended {
 			continue
@@ -117,6 +122,16 @@ func (s *screen) still(parts []*part) {
 		}
 		s.say("        " + text)
 	}
+}
+
+func (s *screen) compiling() {
+	text := "compiling tests … " + seconds(time.Since(s.begun))
+	if s.terminal {
+		fmt.Fprint(s.out, "\r\x1b[K"+text)
+		s.status = true
+		return
+	}
+	s.say(text)
 }
 
 // end tells what failed, whole, and ends as go test does.

@@ -124,8 +124,8 @@ func (b *bar) line() string {
 	return fmt.Sprintf("%s  [%s%s]  %s", b.what, strings.Repeat("=", full), strings.Repeat(" ", cells-full), numbers)
 }
 
-// stepLog writes a log line each tenth of a download, but not more often than
-// every two seconds, and at least twice a minute.
+// stepLog writes a log line each tenth of a download, but not more often than every two seconds, the first after four
+// seconds at the latest, and then at least twice a minute.
 type stepLog struct {
 	log *slog.Logger
 	now func() time.Time
@@ -133,6 +133,7 @@ type stepLog struct {
 	what   string
 	rate   rate
 	logged time.Time
+	spoke  bool
 	tenth  int64
 }
 
@@ -151,10 +152,14 @@ func (s *stepLog) Update(done, total int64) {
 	if total > 0 {
 		tenth = 10 * done / total
 	}
-	if since < 30*time.Second && (tenth == s.tenth || since < 2*time.Second) {
+	silence := 30 * time.Second
+	if !s.spoke {
+		silence = 4 * time.Second
+	}
+	if since < silence && (tenth == s.tenth || since < 2*time.Second) {
 		return
 	}
-	s.logged, s.tenth = now, tenth
+	s.logged, s.tenth, s.spoke = now, tenth, true
 	attrs := []any{"version", s.what, "received", space.Format(done), "rate", space.Format(int64(s.rate.smooth)) + "/s"}
 	if total > 0 {
 		attrs = append(attrs, "percent", 100*done/total)

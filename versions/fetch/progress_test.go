@@ -91,9 +91,9 @@ func TestTheLogHasALineAtSteps(t *testing.T) {
 	}{
 		{"a download of a second", 10 * time.Millisecond, 100 << 20, 0},
 		{"a download of ten seconds", 100 * time.Millisecond, 100 << 20, 5},
-		{"a download of three minutes", 1800 * time.Millisecond, 100 << 20, 10},
+		{"a download of three minutes", 1800 * time.Millisecond, 100 << 20, 11},
 		{"a download of an hour", 36 * time.Second, 100 << 20, 100},
-		{"a download of three minutes of unknown length", 1800 * time.Millisecond, -1, 6},
+		{"a download of three minutes of unknown length", 1800 * time.Millisecond, -1, 7},
 	} {
 		var out bytes.Buffer
 		c := &clock{time.Unix(0, 0)}
@@ -107,6 +107,21 @@ func TestTheLogHasALineAtSteps(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); n < tc.lines-1 || n > tc.lines+1 {
 			t.Errorf("%s: %d lines; want about %d\n%s", tc.name, n, tc.lines, out.String())
 		}
+	}
+}
+
+// A person who waits for a slow download learns within seconds what happens, and how long it will take.
+func TestTheFirstLineOfASlowDownloadComesSoon(t *testing.T) {
+	var out bytes.Buffer
+	c := &clock{time.Unix(0, 0)}
+	s := &stepLog{log: slog.New(slog.NewTextHandler(&out, nil)), now: c.now}
+	s.Start("15.1.1")
+	for mb := range int64(6) {
+		s.Update(mb<<20, 1000<<20)
+		c.t = c.t.Add(time.Second)
+	}
+	if !strings.Contains(out.String(), "left=16m") {
+		t.Errorf("after five seconds it has said %q", out.String())
 	}
 }
 
