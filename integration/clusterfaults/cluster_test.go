@@ -129,7 +129,7 @@ func (w *world) run(n int) []string {
 		w.pass(step)
 		w.look(now)
 		if steps%3 == 0 {
-			w.polls(r)
+			w.polls(r, now)
 		}
 		if server := r.IntN(servers); r.IntN(12) == 0 {
 			w.begins(server, &all)
@@ -169,7 +169,7 @@ func (w *world) settle(r *rand.Rand) {
 		w.pass(step)
 		w.look(nil)
 		if n%3 == 0 {
-			w.polls(r)
+			w.polls(r, nil)
 		}
 		w.keepHalted(w.stored())
 	}

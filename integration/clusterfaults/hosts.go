@@ -29,8 +29,11 @@ type member struct {
 	acknowledged      bool          // that failure
 }
 
-// hostPatience is how long a host waits for a server to take its report before it tries the next one.
-const hostPatience = 600 * time.Millisecond
+// How long a host waits for a server to take its report before it tries the next one: while there is a fault, and without one.
+const (
+	patienceInFaults = 600 * time.Millisecond
+	patienceInPeace  = 10 * time.Second
+)
 
 func (w *world) join() {
 	w.t.Helper()
@@ -73,16 +76,20 @@ func (w *world) post(p *process, path, secret string, body any, patience time.Du
 
 // polls has all hosts look at once. Each goes to the servers in an order by lot, as a balancer of load has it, until one
 // answers and one takes its report.
-func (w *world) polls(r *rand.Rand) {
+func (w *world) polls(r *rand.Rand, now []active) {
+	patience := patienceInPeace
+	if len(now) > 0 {
+		patience = patienceInFaults
+	}
 	var all sync.WaitGroup
 	for _, h := range w.hosts {
 		order := r.Perm(servers)
-		all.Go(func() { w.poll(h, order) })
+		all.Go(func() { w.poll(h, order, patience) })
 	}
 	all.Wait()
 }
 
-func (w *world) poll(h *member, order []int) {
+func (w *world) poll(h *member, order []int, patience time.Duration) {
 	answered := false
 	for _, i := range order {
 		s := w.servers[i]
@@ -100,7 +107,7 @@ func (w *world) poll(h *member, order []int) {
 			w.obey(h, a)
 			answered = true
 		}
-		if w.report(p, h) {
+		if w.report(p, h, patience) {
 			return
 		}
 	}
@@ -124,12 +131,12 @@ func (w *world) obey(h *member, a findAnswer) {
 	h.version = a.Version
 }
 
-func (w *world) report(p *process, h *member) bool {
+func (w *world) report(p *process, h *member, patience time.Duration) bool {
 	w.mu.Lock()
 	h.sequence++
 	b := find.Heartbeat{HostID: h.id, Group: h.group, Version: h.version, Told: h.toldTo, Outcome: h.outcome, Sequence: h.sequence}
 	w.mu.Unlock()
-	err := w.post(p, find.HeartbeatPath, h.secret, b, hostPatience)
+	err := w.post(p, find.HeartbeatPath, h.secret, b, patience)
 	if refusal, ok := errors.AsType[*statusError](err); ok && refusal.code != http.StatusServiceUnavailable {
 		var said find.HeartbeatError
 		json.Unmarshal([]byte(refusal.text), &said)

@@ -16,8 +16,9 @@ import (
 const (
 	// inFaults is how long servers are waited for while there is a fault: most have looked by then, and some cannot.
 	inFaults = 150 * time.Millisecond
-	// inPeace is how long they are waited for without one.
-	inPeace = 5 * time.Second
+	// inPeace is the limit of the wait without one. Servers that lost their database need some seconds for new connections, and
+	// more on a busy machine; a step of the clock that does not wait for them is minutes in which nobody hears of a host.
+	inPeace = 30 * time.Second
 )
 
 // look waits until servers have looked at this time, or are known not to, and have written who has reported to them. A step
