@@ -13,9 +13,11 @@ type Choice struct {
 	Command string `json:"command,omitempty"`
 	// Does is what the command does here or, without a command, what happens by itself.
 	Does string `json:"does"`
-	// Verb, Group, Force and To are the order that the command gives. Verb is empty if it gives none.
+	// Verb, Group or Host, Force and To are the order that the command gives. Verb is empty if it gives none; it is a HostAction
+	// if Host, an ID, is set.
 	Verb  Verb   `json:"verb,omitempty"`
 	Group string `json:"group,omitempty"`
+	Host  string `json:"host,omitempty"`
 	Force bool   `json:"force,omitempty"`
 	To    string `json:"to,omitempty"`
 }

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -162,6 +163,30 @@ func (o HostOrder) Apply(c *Config, v *Version, r *Rollout, list Overrides, now 
 	}
 	next[id] = made
 	return next, nil
+}
+
+// HostChoices returns the orders to a host that reports and that the server would take now, the safe one first. An order that
+// changes nothing is left out.
+func HostChoices(h *Host, c *Config, v *Version, r *Rollout, list Overrides, now time.Time) (choices []Choice) {
+	id := h.ID.String()
+	order, ordered := list.Of(h.ID, h.Group, r, now)
+	does := map[HostAction]string{
+		ReleaseHost: "ends its order (" + list[id].Words() + "): it follows its group again",
+		HoldHost:    "tells it to stay on " + cmp.Or(string(h.Version), "no version") + " whatever its group is told, and leaves it out of all counts",
+	}
+	if ordered && order.Action == HoldHost {
+		delete(does, HoldHost)
+	}
+	if r != nil && h.Version != r.Spec.TargetVersion {
+		does[UpdateHost] = "tells it to update to " + string(r.Spec.TargetVersion) + " whatever its group is told"
+	}
+	for _, action := range []HostAction{ReleaseHost, HoldHost, UpdateHost} {
+		if _, err := (HostOrder{Host: h, Action: action}).Apply(c, v, r, list, now); err != nil || does[action] == "" {
+			continue
+		}
+		choices = append(choices, Choice{Command: "hosts " + id + " " + string(action), Does: does[action], Verb: Verb(action), Host: id})
+	}
+	return choices
 }
 
 // keeps reports whether the order of another host stays in the list.

@@ -22,7 +22,7 @@ var night = os.Getenv("FAULTS") == "all"
 // views are all that somebody who is signed in can look at.
 var views = map[string]string{
 	"rollout": page.Path, "hosts": page.Path + "hosts", "host": page.Path + "hosts/" + pagetest.HostID(1), "failing": page.Path + "hosts?state=failed",
-	"history": page.Path + "history", "act": page.Path + "act?verb=back&group=dev", "problem": page.Path + "nowhere",
+	"history": page.Path + "history", "act": page.Path + "act?verb=back&group=dev", "hold": page.Path + "act?verb=hold&host=" + pagetest.HostID(4), "problem": page.Path + "nowhere",
 }
 
 // Each view, by day and by night, at a desk and on a phone: it breaks no rule of axe-core, fits its window and stays at home.
@@ -180,6 +180,57 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	b.visit(page.Path + "history")
 	b.says("token operator", "rollout back dev", "it breaks hosts")
 	b.harmless()
+}
+
+// The menu of a host gives each order to it, by the keyboard, with JavaScript and without.
+func TestTheMenuOfAHostGivesOrders(t *testing.T) {
+	for _, scripts := range []bool{true, false} {
+		t.Run(fmt.Sprintf("JavaScript %v", scripts), func(t *testing.T) {
+			w := pagetest.Rolling(t)
+			b := open(t, served(t, w))
+			if !scripts {
+				b.withoutScripts()
+			}
+			b.signIn(w, adminapi.Operator)
+			for _, order := range [][2]string{
+				{"Hold", "It tells it to stay on 17.2.0 whatever its group is told"}, {"Update", "It tells it to update to 17.2.1"}, {"Release", "It ends its order"},
+			} {
+				b.visit(views["host"])
+				b.focus("Orders for the host")
+				b.keys("\r")
+				b.until("the menu is open", `document.querySelector("details[open] a")`)
+				if scripts && order[0] == "Hold" {
+					b.fits("the menu of a host")
+					b.accessible("the menu of a host")
+				}
+				b.focus(order[0])
+				b.keys("\r")
+				b.until("what the order changes is shown", fmt.Sprintf(`document.title.startsWith("%s: web-1")`, order[0]))
+				b.says(order[1])
+				b.focus("")
+				b.keys("ticket for " + order[0] + "\t\r")
+				b.until("it was done", `document.querySelector("[role=status]")`)
+				b.says("Done: "+order[0]+" web-1", "ticket for "+order[0])
+			}
+			b.visit(page.Path + "history")
+			for _, verb := range []string{"update", "hold", "release"} {
+				b.says("token operator", "host "+pagetest.HostID(1)+" "+verb)
+			}
+			b.harmless()
+		})
+	}
+}
+
+// focus goes by the keyboard to the link or menu with a text, or to the field for the reason, which has none.
+func (b *tab) focus(text string) {
+	b.t.Helper()
+	for range 60 {
+		b.keys("\t")
+		if value[string](b, "document.activeElement.textContent.trim()") == text {
+			return
+		}
+	}
+	b.t.Fatalf("the keyboard does not lead to %q", text)
 }
 
 // A reason is asked for before anything is sent.

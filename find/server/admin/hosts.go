@@ -125,7 +125,10 @@ func (a *api) host(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
 		return
 	}
-	parts.Reply(w, http.StatusOK, a.adminHost(&e, a.goals()(e.Group), a.Stored.Now()))
+	n, now := a.Stored.Resources(), a.Stored.Now()
+	known := a.adminHost(&e, a.goals()(e.Group), now)
+	known.Choices = rollout.HostChoices(&e.Host, n.Config, n.Version, n.Rollout, n.Overrides, now)
+	parts.Reply(w, http.StatusOK, known)
 }
 
 // orderHost gives a host an order of its own.

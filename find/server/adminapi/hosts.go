@@ -49,6 +49,8 @@ type Host struct {
 	Token string `json:"token,omitempty"`
 	// Order describes the host's own order, if it has one.
 	Order string `json:"order,omitempty"`
+	// Choices are the orders that the host may get. A list of hosts leaves them out.
+	Choices []rollout.Choice `json:"choices,omitempty"`
 }
 
 // HostOrder is an order to one host, whatever its group says.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,6 +17,7 @@ type actView struct {
 	Seen    string
 	Reason  string
 	Problem string
+	Back    string // the view that leads to the order
 }
 
 // ask shows the changes of an order.
@@ -30,11 +32,11 @@ func (p *page) showAct(w http.ResponseWriter, v *visit, status int, a action, re
 		return
 	}
 	title := a.Label
-	if a.Group != "" {
-		title += ": " + a.Group
+	if name := cmp.Or(a.Group, changes.host); name != "" {
+		title += ": " + name
 	}
 	p.show(w, v, status, "act", frame{Title: title, Here: "overview", View: actView{
-		action: a, Changes: changes.lines, Seen: changes.key, Reason: reason, Problem: problem,
+		action: a, Changes: changes.lines, Seen: changes.key, Reason: reason, Problem: problem, Back: a.view(),
 	}})
 }
 
@@ -45,6 +47,8 @@ func (p *page) foresee(v *visit, a action) (changes plan, err error) {
 		return changes, &refusal{http.StatusBadRequest, "There is no such order."}
 	case a.Verb == suspend:
 		return p.foreseeSuspend(v)
+	case a.Host != "":
+		return p.foreseeHost(v, a)
 	}
 	var now adminapi.Overview
 	if err := p.api.ask(v, http.MethodGet, "/v1/overview", nil, &now); err != nil {
@@ -81,9 +85,9 @@ func (p *page) act(w http.ResponseWriter, v *visit) {
 		p.refuse(w, v, a, err)
 		return
 	}
-	p.opts.Log.Info("somebody gave an order on the page", "verb", a.Verb, "group", a.Group, "token", v.Token)
-	v.session.setNotice(strings.TrimSpace("Done: " + a.Label + " " + a.Group))
-	http.Redirect(w, v.Request, Path, http.StatusSeeOther)
+	p.opts.Log.Info("somebody gave an order on the page", "verb", a.Verb, "group", a.Group, "host", a.Host, "token", v.Token)
+	v.session.setNotice(strings.TrimSpace("Done: " + a.Label + " " + cmp.Or(a.Group, changes.host)))
+	http.Redirect(w, v.Request, a.view(), http.StatusSeeOther)
 }
 
 // maxReason bounds the reason in the audit list.
@@ -91,13 +95,16 @@ const maxReason = 500
 
 // refuse says why an order was refused, and logs it: without the right, a visitor sees no such order and must have made the form.
 func (p *page) refuse(w http.ResponseWriter, v *visit, a action, err error) {
-	p.opts.Log.Warn("the page refused what a form asked for", "verb", a.Verb, "group", a.Group, "token", v.Token, "role", v.Role, "error", err)
+	p.opts.Log.Warn("the page refused what a form asked for", "verb", a.Verb, "group", a.Group, "host", a.Host, "token", v.Token, "role", v.Role, "error", err)
 	p.fail(w, v, err)
 }
 
 func (p *page) carryOut(v *visit, a action, reason string) error {
 	if a.Verb == suspend {
 		return p.suspend(v, reason)
+	}
+	if a.Host != "" {
+		return p.orderHost(v, a, reason)
 	}
 	var result adminapi.OrderResult
 	return p.api.ask(v, http.MethodPost, "/v1/orders", a.order(reason), &result)

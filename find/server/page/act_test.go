@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/page/pagetest"
@@ -45,6 +46,10 @@ func (b *browser) form(path, reason string) url.Values {
 
 func actPath(verb, group string) string {
 	return Path + "act?" + url.Values{"verb": {verb}, "group": {group}}.Encode()
+}
+
+func hostActPath(verb, host string) string {
+	return Path + "act?" + url.Values{"verb": {verb}, "host": {host}}.Encode()
 }
 
 // newest is the last record of the history.
@@ -202,5 +207,55 @@ func TestWhatIsConfirmedIsWhatWasShown(t *testing.T) {
 	resp, page := b.send(http.MethodPost, Path+"act", other, nil)
 	if resp.StatusCode != http.StatusConflict || !strings.Contains(page, "Group prod goes from active to done.") || !strings.Contains(page, ">enough</textarea>") {
 		t.Errorf("the group started meanwhile: %s %s", resp.Status, page)
+	}
+}
+
+// The menu of a host has the orders that the server would take for it, with their consequences.
+func TestAHostHasItsOrders(t *testing.T) {
+	w := served(t, pagetest.Rolling(t))
+	id := pagetest.HostID(4) // of prod, which has not begun
+	view, b := Path+"hosts/"+id, w.as(adminapi.Operator)
+	for _, step := range []struct {
+		verb, does, told string
+		left             []string
+	}{
+		{"hold", "It tells it to stay on 17.2.0 whatever its group is told, and leaves it out of all counts.", "Version 17.2.0 (oss), and to stay as it is.", []string{"release", "update"}},
+		{"update", "It tells it to update to 17.2.1 whatever its group is told.", "Version 17.2.1 (oss), and to update now.", []string{"hold", "release", "update"}},
+		{"release", "It ends its order (ordered to update since Mon 2025-06-02 12:", "Version 17.2.0 (oss), and to stay as it is.", []string{"hold", "update"}},
+	} {
+		_, page := b.get(hostActPath(step.verb, id))
+		has(t, step.verb, page, step.does, `<a class="cancel" href="`+view+`">`)
+		form := b.form(hostActPath(step.verb, id), "ticket 8")
+		resp, page := b.send(http.MethodPost, Path+"act", form, nil)
+		if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != view {
+			t.Fatalf("%s: %s %s", step.verb, resp.Status, page)
+		}
+		if who, what, why := w.newest(); who != "token operator" || what != "host "+id+" "+step.verb || why != "ticket 8" {
+			t.Errorf("the history has %q by %q because %q", what, who, why)
+		}
+		_, page = b.get(view)
+		has(t, "the host after "+step.verb, page, `role="status">Done: `, step.told, "ticket 8")
+		var left []string
+		for _, order := range ordersOn(page) {
+			left = append(left, strings.TrimPrefix(order, "host="+id+"&verb="))
+		}
+		if !slices.Equal(left, step.left) {
+			t.Errorf("after %s the host has the orders %q; want %q", step.verb, left, step.left)
+		}
+		if _, page := w.as(adminapi.Viewer).get(view); len(ordersOn(page)) > 0 {
+			t.Errorf("a viewer has the orders %q", ordersOn(page))
+		}
+	}
+	w.Said(4, "prod", "web-4", "17.2.0", func(h *find.Heartbeat) { h.Pinned = true })
+	if _, page := b.get(view); slices.Contains(ordersOn(page), "host="+id+"&verb=update") {
+		t.Error("a host that its owner pinned has the order to update")
+	}
+	if status, page := b.get(hostActPath("update", id)); status != http.StatusUnprocessableEntity || !strings.Contains(page, "is pinned: only its owner ends that") {
+		t.Errorf("an order against a pin: %d %s", status, page)
+	}
+	for _, path := range []string{hostActPath("back", id), actPath("hold", "prod"), hostActPath("hold", "00000000-dead-beef")} {
+		if status, _ := b.get(path); status < 400 || status >= 500 {
+			t.Errorf("%s answers %d", path, status)
+		}
 	}
 }

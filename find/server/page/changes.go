@@ -16,6 +16,8 @@ type plan struct {
 	lines []string
 	// key is the same for plans that people would not tell apart: new reports of hosts do not change it.
 	key string
+	// host is the name of the host that the order is to; empty for an order to a group.
+	host string
 }
 
 // planOf returns the changes of an order, with its consequence.

@@ -93,6 +93,7 @@ func (p *page) hosts(w http.ResponseWriter, v *visit) {
 type hostView struct {
 	adminapi.Host
 	Why     adminapi.Why
+	Orders  []choice
 	Events  []event
 	Records []adminapi.HistoryEntry
 	// Facts come from the host's own reports.
@@ -127,6 +128,9 @@ func (p *page) host(w http.ResponseWriter, v *visit) {
 		p.fail(w, v, err)
 		return
 	}
+	if v.may(adminapi.Command) {
+		view.Orders = choicesFor(v, view.Choices)
+	}
 	view.Records, view.Events, view.Facts = history.Records, eventsOf(view.Host), factsOf(view.Host)
 	p.show(w, v, http.StatusOK, "host", frame{Title: "Host " + cmp.Or(view.Hostname, view.ID), Here: "hosts", Refresh: true, View: view})
 }
@@ -139,7 +143,7 @@ func factsOf(h adminapi.Host) (facts [][2]string) {
 	for _, f := range [][2]string{
 		{"ID", h.ID}, {"Hostname", h.Hostname}, {"Group", h.Group}, {"Runs", edition}, {"Architecture", h.Arch},
 		{"State", plain(string(h.State))},
-		{"Not counted", h.Omitted}, {"Join token", h.Token}, {"Updater", h.UpdaterID},
+		{"Order", h.Order}, {"Not counted", h.Omitted}, {"Join token", h.Token}, {"Updater", h.UpdaterID},
 	} {
 		if f[1] != "" {
 			facts = append(facts, f)

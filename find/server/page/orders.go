@@ -15,19 +15,25 @@ const suspend = rollout.Verb("suspend")
 var labels = map[rollout.Verb]string{
 	rollout.StartUpdate: "Start", rollout.Retry: "Retry", rollout.MarkDone: "Mark done", rollout.Rollback: "Roll back",
 	suspend: "Suspend updates",
+	// Orders to one host.
+	rollout.Verb(rollout.UpdateHost): "Update", rollout.Verb(rollout.HoldHost): "Hold", rollout.Verb(rollout.ReleaseHost): "Release",
 }
 
 // action is an order that a form gives.
 type action struct {
 	Verb             rollout.Verb
 	Label, Group, To string
+	Host             string // an ID; the order is to this host if it is set
 	Force            bool
 }
 
 // actionOf returns the action of a form. Its label is empty if no form has the verb.
 func actionOf(get func(string) string) action {
-	a := action{Verb: rollout.Verb(get("verb")), Group: console.Line(get("group")), To: console.Line(get("to")), Force: get("force") == "true"}
-	a.Label = labels[a.Verb]
+	a := action{Verb: rollout.Verb(get("verb")), Group: console.Line(get("group")), Host: console.Line(get("host")), To: console.Line(get("to")),
+		Force: get("force") == "true"}
+	if ofHost := new(rollout.HostAction).UnmarshalText([]byte(a.Verb)) == nil; ofHost == (a.Host != "") {
+		a.Label = labels[a.Verb]
+	}
 	return a
 }
 
@@ -38,7 +44,7 @@ func (a action) order(reason string) adminapi.Order {
 
 // is reports whether a choice is the same order.
 func (a action) is(c rollout.Choice) bool {
-	return c.Verb == a.Verb && c.Group == a.Group && c.Force == a.Force && c.To == a.To
+	return c.Verb == a.Verb && c.Group == a.Group && c.Host == a.Host && c.Force == a.Force && c.To == a.To
 }
 
 // choice is a choice with the address of its form. Without a form, people type its command.
@@ -57,7 +63,7 @@ func choicesFor(v *visit, choices []rollout.Choice) (list []choice) {
 		one := choice{Choice: c, Label: labels[verb]}
 		if one.Label != "" && v.may(right) {
 			values := url.Values{"verb": {string(verb)}}
-			for name, value := range map[string]string{"group": c.Group, "to": c.To, "force": map[bool]string{true: "true"}[c.Force]} {
+			for name, value := range map[string]string{"group": c.Group, "host": c.Host, "to": c.To, "force": map[bool]string{true: "true"}[c.Force]} {
 				if value != "" {
 					values.Set(name, value)
 				}
