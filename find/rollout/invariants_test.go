@@ -42,6 +42,9 @@ func (h *history) check(before *Rollout, result Result) string {
 		if problem := h.index(a, b); problem != "" {
 			return problem
 		}
+		if problem := h.waitsForHeld(a, b); problem != "" {
+			return problem
+		}
 		// Each change has its time and its reason, and nothing else has.
 		changed := a.State != b.State || (a.Halted == nil) != (b.Halted == nil) || !a.WindowEnd.Equal(b.WindowEnd) // one window may follow the other
 		if same := a.LastUpdateTime.Equal(b.LastUpdateTime) && a.LastUpdateReason == b.LastUpdateReason; !changed && !same {
@@ -187,7 +190,7 @@ func (h *history) index(a, b *GroupStatus) string {
 		switch {
 		case host.Version == target:
 		case host.Failed.Target == target && !host.Failed.At.Before(a.StartTime):
-		case host.Pinned, host.Disabled, h.groupOf(host) != a.Name:
+		case host.Pinned, host.Disabled, h.groupOf(host) != a.Name, h.keptApart(host, target):
 		case told && h.now.Sub(toldAt) >= time.Duration(given(a.ConfigTimeoutSeconds, 3600)+given(a.ConfigJitterSeconds, 0))*time.Second:
 		case begun && quiet > max(20*time.Minute, time.Duration(given(a.ConfigFailureSeconds, 0))*time.Second):
 		case !told && !begun && quiet > 25*time.Minute && place <= from: // silent, and gone
@@ -198,7 +201,7 @@ func (h *history) index(a, b *GroupStatus) string {
 	// An agent that is down holds a place, wherever its host is in the plan.
 	down := 0
 	for place := to + 1; place < a.Plan.HostCount; place++ {
-		if host := h.fleet.byID[h.plans[a.Name].ID(place)]; host != nil && host.Unhealthy && host.omitted(h.now) == "" && h.groupOf(host) == a.Name {
+		if host := h.fleet.byID[h.plans[a.Name].ID(place)]; host != nil && host.Unhealthy && host.omitted(h.now) == "" && h.groupOf(host) == a.Name && !h.keptApart(host, target) {
 			down++
 		}
 	}
@@ -225,7 +228,8 @@ func (h *history) groupOf(host *Host) string {
 
 // ask has everybody ask at once, and says what is wrong with the answers.
 func (h *history) ask() string {
-	s := NewSnapshot(h.config, h.version, h.rollout, h.plans)
+	s := h.snapshot()
+	without := NewSnapshot(h.config, h.version, h.rollout, h.plans)
 	mode := EffectiveMode(h.config, h.version)
 	yes := make(map[string]map[string]bool) // by group
 	for _, host := range h.fleet.hosts {
@@ -234,6 +238,11 @@ func (h *history) ask() string {
 		if h.IntN(8) == 0 && s.Find(q, h.now) != a {
 			return "the same question has two answers"
 		}
+		ofGroup := without.Find(q, h.now)
+		if problem := h.ordered(host, a, ofGroup, mode); problem != "" {
+			return problem
+		}
+		a = ofGroup // the rest is about what groups are told
 		wanted := h.version.Spec.Agents
 		back := a.Group >= 0 && s.Rollout().Status.Groups[a.Group].State == RolledBack && a.Version == s.Rollout().Status.Groups[a.Group].RollbackVersion
 		if back {

@@ -253,13 +253,16 @@ func (s *step) move(to State, reason Reason, apply func(*step)) {
 	s.e.changed = true
 	apply(s)
 	s.g.State, s.g.LastUpdateTime, s.g.LastUpdateReason = to, s.now, reason
+	if to == RolledBack {
+		s.g.StoppedTime = s.now
+	}
 	s.e.out.Steps = append(s.e.out.Steps, Step{Group: s.g.Name, From: from, To: to, Reason: reason})
 }
 
 func (s *step) halt(reason Reason, message string) {
 	s.e.changed = true
 	s.g.Halted = &Halted{Since: s.now, Reason: reason, Message: message}
-	s.g.LastUpdateTime, s.g.LastUpdateReason = s.now, reason
+	s.g.LastUpdateTime, s.g.LastUpdateReason, s.g.StoppedTime = s.now, reason, s.now
 	s.e.out.Steps = append(s.e.out.Steps, Step{Group: s.g.Name, From: s.g.State, To: s.g.State, Halted: true, Reason: reason,
 		Message: message})
 }

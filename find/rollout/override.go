@@ -22,8 +22,8 @@ func (a *HostAction) UnmarshalText(text []byte) error {
 }
 
 // Override is a person's order to one host. It holds until it is released or its time is over. An order to update also ends
-// with the rollout in which it was given: the host does not go ahead of its group for a version that nobody knew. It does not
-// hold while the host's group is halted or rolled back since.
+// with the rollout in which it was given: the host does not go ahead of its group for a version that nobody knew. It ends if the
+// host's group is halted or rolled back after it.
 type Override struct {
 	Action HostAction `json:"action"`
 	// Target is the target of the rollout in which an update was ordered.
@@ -79,16 +79,16 @@ func (list Overrides) Of(host HostID, group string, r *Rollout, now time.Time) (
 }
 
 // updatesSince returns the moment since which an order to update must have been given to hold for a host of a group: the start
-// of the rollout or, of a group that is halted or rolled back, the moment of that.
+// of the rollout, or when the group was halted or rolled back last.
 func (r *Rollout) updatesSince(group string) time.Time {
 	i := r.group(group)
 	if i < 0 {
 		i = len(r.Status.Groups) - 1 // its answer is for hosts of no group
 	}
-	if i >= 0 && (r.Status.Groups[i].State == RolledBack || r.Status.Groups[i].Halted != nil) {
-		return later(r.Status.StartTime, r.Status.Groups[i].LastUpdateTime)
+	if i < 0 {
+		return r.Status.StartTime
 	}
-	return r.Status.StartTime
+	return later(r.Status.StartTime, r.Status.Groups[i].StoppedTime)
 }
 
 // omitted returns why an order keeps its host out of all counts of a rollout to a target, or "".

@@ -68,7 +68,7 @@ func TestWhatHoldsOfEveryHistory(t *testing.T) {
 	}
 	for _, what := range []string{"an index grew", "an index of several hosts grew", "an index grew while agents were down", "a halted group was asked",
 		"a closed window was asked", "counts were not complete", "a host was forgotten", "a host named another group", "told before a trial", "a group that was rolled back was asked", "the engine was paused",
-		"the store was replaced", "a command was advised", "a command was advised on counts that are not complete"} {
+		"the store was replaced", "an order to a host held", "an order to a host ended by itself", "an order to a host was refused", "a command was advised", "a command was advised on counts that are not complete"} {
 		if _, ok := covered.Load(what); !ok {
 			t.Errorf("in %d histories never: %s", seen.Load(), what)
 		}
@@ -104,12 +104,14 @@ type history struct {
 	joined   int
 	promised map[string]time.Time // when a group starts at the earliest
 	copied   *copied
+	orders   hostOrders
 }
 
 // copied is a copy of the store, which holds no hosts here: what they say comes again with their next reports.
 type copied struct {
 	rollout *Rollout
 	plans   map[string]*Index
+	orders  hostOrders
 }
 
 func newHistory(seed, i uint64) *history {
@@ -201,9 +203,12 @@ func (h *history) run() (problem string) {
 	for range 30 {
 		h.pass()
 		h.hosts()
-		h.people()
+		problem = h.people()
 		h.replace()
-		if problem = h.ask(); problem == "" && dead == 0 {
+		if problem == "" {
+			problem = h.ask()
+		}
+		if problem == "" && dead == 0 {
 			problem = h.tick()
 		}
 		if problem == "" {
@@ -245,7 +250,7 @@ func (h *history) hosts() {
 	}
 	h.lose()
 	quiet := h.IntN(6) == 0
-	s := NewSnapshot(h.config, h.version, h.rollout, h.plans)
+	s := h.snapshot()
 	for _, host := range h.fleet.hosts {
 		if quiet && h.IntN(2) == 0 || h.IntN(40) == 0 {
 			continue
@@ -305,9 +310,9 @@ func (h *history) replace() {
 	switch {
 	case h.rollout == nil || h.IntN(25) > 0:
 	case h.copied == nil:
-		h.copied = &copied{h.rollout, maps.Clone(h.plans)}
+		h.copied = &copied{h.rollout, maps.Clone(h.plans), h.orders.clone()}
 	default:
-		h.rollout, h.plans, h.copied = h.copied.rollout, h.copied.plans, nil
+		h.rollout, h.plans, h.orders, h.copied = h.copied.rollout, h.copied.plans, h.copied.orders, nil
 		h.log("the store is replaced by an older copy")
 		h.covered["the store was replaced"] = true
 		h.promised, h.last = make(map[string]time.Time), make(map[string]map[string]bool)
@@ -341,7 +346,7 @@ func (h *history) commands() string {
 }
 
 // people change what they want, now and then.
-func (h *history) people() {
+func (h *history) people() (problem string) {
 	switch h.IntN(60) {
 	case 0, 1:
 		h.config.Spec.Agents.Mode = []Mode{Enabled, Suspended, Disabled, ""}[h.IntN(4)]
@@ -364,7 +369,10 @@ func (h *history) people() {
 		h.log("another configuration")
 	case 10, 11, 12, 13, 14, 15:
 		h.order()
+	case 16, 17, 18, 19, 20, 21, 22, 23:
+		return h.hostOrder()
 	}
+	return ""
 }
 
 func (h *history) order() {
@@ -389,7 +397,11 @@ func (h *history) order() {
 }
 
 func (h *history) counts() Counts {
-	return Count(h.rollout, h.fleet, h.plans, CountOptions{Complete: h.complete, Now: h.now})
+	return Count(h.rollout, h.fleet, h.plans, CountOptions{Complete: h.complete, Now: h.now, Overrides: h.orders.list})
+}
+
+func (h *history) snapshot() *Snapshot {
+	return NewSnapshot(h.config, h.version, h.rollout, h.plans).With(h.orders.list)
 }
 
 func (h *history) keep(result Result) {
@@ -404,6 +416,7 @@ func (h *history) keep(result Result) {
 		}
 		h.plans[p.Group] = index
 	}
+	h.orders.follow(h.rollout, result, h.now)
 	h.rollout = result.Rollout
 }
 

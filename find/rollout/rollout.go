@@ -58,6 +58,8 @@ type GroupStatus struct {
 	// RetryTime is when somebody had it try again, or start although it had been halted: hosts on which the version failed
 	// before lift their back-off, once for each value.
 	RetryTime time.Time `json:"retry_time,omitzero" yaml:"retry_time,omitempty"`
+	// StoppedTime is when it was halted or rolled back last: orders to update its hosts that were given before are over.
+	StoppedTime time.Time `json:"stopped_time,omitzero" yaml:"stopped_time,omitempty"`
 	// WindowEnd is when the last host may begin to update; time-based only.
 	WindowEnd        time.Time   `json:"window_end,omitzero" yaml:"window_end,omitempty"`
 	LastUpdateTime   time.Time   `json:"last_update_time" yaml:"last_update_time"`
