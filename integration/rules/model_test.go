@@ -117,6 +117,7 @@ type group struct {
 	previous  string    // what most of its hosts ran when the rollout began, as far as that is known
 	back      string    // where a group goes that was rolled back
 	retried   time.Time // of the last retry; zero for none
+	stopped   time.Time // when it was halted or rolled back last; zero for never
 }
 
 func (g *group) planned() bool { return g.plan != nil }
@@ -133,6 +134,7 @@ type course struct {
 	hold          bool
 	anyHour       bool
 	groups        []*group
+	since         time.Time
 }
 
 // model is the whole of it: what is wanted, what is known and how far it has come.
@@ -141,6 +143,7 @@ type model struct {
 	hosts   map[string]*knownHost
 	rollout *course
 	now     time.Time
+	orders  map[string]*hostOrder // to hosts, by their ids
 	// complete says that every host has had time to report: silence means something.
 	complete bool
 }
@@ -188,6 +191,8 @@ func (m *model) count(g *group, members []*knownHost) tally {
 	for _, h := range members {
 		counted := h.counted(m.now)
 		switch {
+		case m.keptApart(h):
+			n.missing += one(h.missing(m.now))
 		case counted:
 			n.present++
 			n.versions[h.last.version]++
@@ -209,7 +214,7 @@ func (m *model) count(g *group, members []*knownHost) tally {
 		return n
 	}
 	for _, h := range members {
-		if g.state == unstarted {
+		if g.state == unstarted || m.keptApart(h) {
 			continue
 		}
 		failed, timedOut := m.trialOf(h, g)
@@ -234,7 +239,7 @@ func (m *model) countPlan(g *group, members []*knownHost, n *tally) {
 	for place, id := range g.plan {
 		h := m.hosts[id]
 		mine := h != nil && slices.Contains(members, h)
-		if h == nil {
+		if h == nil || m.keptApart(h) {
 			continue
 		}
 		if !mine || h.omitted() { // withdrawn: only its verdict counts
@@ -269,7 +274,7 @@ func (m *model) countPlan(g *group, members []*knownHost, n *tally) {
 	// An unhealthy host counts against the limit until it is in flight itself.
 	ill := map[string]bool{}
 	for _, h := range members {
-		if h.counted(m.now) && h.last.unhealthy && !flying[h.id] {
+		if h.counted(m.now) && h.last.unhealthy && !flying[h.id] && !m.keptApart(h) {
 			ill[h.id] = true
 		}
 	}

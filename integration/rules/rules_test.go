@@ -13,7 +13,7 @@
 //   - A verdict stays: a host that failed counts, whether or not it is pinned, disabled
 //     or in another group later. Being late does not count for such a host.
 //   - A host that is not heard of in a trial was not told in it.
-//   - A host that is away is missing for a day, whatever it last said of itself.
+//   - A host that is away is missing for a day, whatever it last said of itself, and whatever order it has.
 //   - An unhealthy host of a plan counts against the limit until it is in flight.
 //   - A group without hosts ends with the hour of its window, or an hour after it was
 //     started outside of one.
@@ -48,14 +48,15 @@ type history struct {
 	// complete is false while the server has not heard of its hosts for long enough.
 	complete bool
 
-	machines []*machine
-	polled   map[string]time.Time
-	fleet    fleet
-	config   *rollout.Config
-	version  *rollout.Version
-	rollout  *rollout.Rollout
-	plans    map[string]*rollout.Index
-	hosts    map[string][]string // of plans, by group
+	machines  []*machine
+	polled    map[string]time.Time
+	fleet     fleet
+	config    *rollout.Config
+	version   *rollout.Version
+	rollout   *rollout.Rollout
+	plans     map[string]*rollout.Index
+	overrides rollout.Overrides
+	hosts     map[string][]string // of plans, by group
 
 	model   *model
 	log     []string
@@ -106,7 +107,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, rng: rng, now: time.Date(2026, 3, 2+rng.IntN(7), rng.IntN(24), rng.IntN(60), 0, 0, time.UTC), sheet: draw(rng), mode: "enabled",
 		polled: map[string]time.Time{}, fleet: fleet{}, plans: map[string]*rollout.Index{}, hosts: map[string][]string{},
-		model: &model{hosts: map[string]*knownHost{}}, more: rand.New(rand.NewPCG(seed, 1)),
+		model: &model{hosts: map[string]*knownHost{}, orders: map[string]*hostOrder{}}, more: rand.New(rand.NewPCG(seed, 1)),
 	}
 	for i := range rng.IntN(14) {
 		m := &machine{id: fmt.Sprintf("%08x-0000-4000-8000-%012x", rng.Uint32(), i), version: "1.0.0"}
@@ -151,6 +152,7 @@ func (h *history) run() (ticks int, ok bool) {
 		h.engine()
 		h.follow()
 		h.command()
+		h.orderHost()
 		ticks++
 		if diff := h.compare(); diff != "" {
 			h.t.Errorf("%s", h.explain(diff))
@@ -173,7 +175,7 @@ func (h *history) logf(format string, args ...any) {
 }
 
 func (h *history) snapshot() *rollout.Snapshot {
-	return rollout.NewSnapshot(h.config, h.version, h.rollout, h.plans)
+	return rollout.NewSnapshot(h.config, h.version, h.rollout, h.plans).With(h.overrides)
 }
 
 // engine ticks until nothing changes.
@@ -191,7 +193,7 @@ func (h *history) counts() rollout.Counts {
 	if h.rollout == nil {
 		return rollout.Counts{Complete: h.complete}
 	}
-	return rollout.Count(h.rollout, h.fleet, h.plans, rollout.CountOptions{Complete: h.complete, Now: h.now})
+	return rollout.Count(h.rollout, h.fleet, h.plans, rollout.CountOptions{Complete: h.complete, Now: h.now, Overrides: h.overrides})
 }
 
 // take keeps what the engine has come to, as a store does.

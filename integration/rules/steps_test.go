@@ -19,7 +19,7 @@ type picker interface {
 
 // begin starts a rollout. All groups are unstarted.
 func (m *model) begin(start, target, schedule string, timeBased bool, window time.Duration, hold, anyHour bool, wishes []wish) {
-	r := &course{start: start, target: target, schedule: schedule, timeBased: timeBased, window: window, hold: hold, anyHour: anyHour}
+	r := &course{start: start, target: target, schedule: schedule, timeBased: timeBased, window: window, hold: hold, anyHour: anyHour, since: m.now}
 	if schedule != "immediate" {
 		for _, w := range wishes {
 			r.groups = append(r.groups, &group{want: w, state: unstarted, index: -1})
@@ -71,6 +71,9 @@ func number(version string) (n int) {
 	fmt.Sscanf(version, "1.%d.0", &n)
 	return n
 }
+
+// halt stops a group. Orders to update its hosts that were given before are over.
+func (m *model) halt(g *group, reason string) { g.halted, g.stopped = reason, m.now }
 
 // step gives each group one look and reports whether any was moved.
 func (m *model) step(pick picker) (moved bool) {
@@ -178,11 +181,14 @@ func (m *model) lookAtCanaries(g *group, members []*knownHost, pick picker) {
 		if h.omitted() || !slices.Contains(members, h) { // withdrawn: only its verdict counts
 			failed, timedOut = m.saidFailed(h, g), false
 		}
+		if m.keptApart(h) { // a person has taken it out
+			failed, timedOut = false, false
+		}
 		switch {
 		case failed:
-			g.halted = "canary_failed"
+			m.halt(g, "canary_failed")
 		case timedOut && g.halted == "":
-			g.halted = "canary_timed_out"
+			m.halt(g, "canary_timed_out")
 		case h.last.version == m.rollout.target:
 			succeeded++
 		}
@@ -225,10 +231,10 @@ func (m *model) lookAtActive(g *group, n tally) {
 	if g.want.guarded() {
 		switch {
 		case n.failed*100 > failures*hosts:
-			g.halted = "hosts_failed"
+			m.halt(g, "hosts_failed")
 			return
 		case n.timedOut*100 > timeouts*hosts:
-			g.halted = "hosts_timed_out"
+			m.halt(g, "hosts_timed_out")
 			return
 		}
 	}
@@ -236,7 +242,7 @@ func (m *model) lookAtActive(g *group, n tally) {
 		return // a failure that was reported is one; all else may be on its way
 	}
 	if !g.want.guarded() && m.rollout.byOrder() && g.initial > 0 && (hosts-n.failing)*100 < g.want.threshold()*hosts {
-		g.halted = "hosts_failed"
+		m.halt(g, "hosts_failed")
 		return
 	}
 	if m.finished(g, n) {
@@ -244,7 +250,7 @@ func (m *model) lookAtActive(g *group, n tally) {
 		return
 	}
 	if g.planned() && m.now.Sub(g.planAt) >= 24*time.Hour && !g.exhausted(n) {
-		g.halted = "expired"
+		m.halt(g, "expired")
 		return
 	}
 	if g.planned() && n.place > g.index && m.now.Sub(g.indexAt) >= indexPause {
@@ -287,6 +293,25 @@ func (m *model) channel(groupName string) (version string, critical bool) {
 
 // answer is the page's table "What find answers".
 func (m *model) answer(groupName, host string) findAnswer {
+	a := m.answerToGroup(groupName, host)
+	o := m.orderThatHolds(host, groupName)
+	switch {
+	case o == nil:
+	case o.action == "hold":
+		a.update, a.retry = false, 0
+	case m.mode == "enabled":
+		a = findAnswer{version: o.to, update: true}
+		if o.to == m.rollout.target {
+			a.retry = o.at.Unix()
+			if g := m.groupOf(groupName); g != nil {
+				a.retry = later(o.at, g.retried).Unix()
+			}
+		}
+	}
+	return a
+}
+
+func (m *model) answerToGroup(groupName, host string) findAnswer {
 	r := m.rollout
 	if r == nil {
 		return findAnswer{}
@@ -371,9 +396,9 @@ func (m *model) rollBackAll(to string) {
 	for _, g := range m.rollout.groups {
 		switch {
 		case g.state == unstarted && g.halted == "":
-			g.halted = "rollout_rolled_back"
+			m.halt(g, "rollout_rolled_back")
 		case g.state != unstarted && g.state != rolledback:
-			g.halted, g.state, g.back = "", rolledback, m.backTo(g, to)
+			g.halted, g.state, g.back, g.stopped = "", rolledback, m.backTo(g, to), m.now
 		}
 	}
 }
@@ -397,7 +422,7 @@ func (m *model) order(verb, to string, g *group, members []*knownHost, force boo
 			g.windowEnd = begin.Add(m.rollout.window) // today's window is over, too
 		}
 	case "back":
-		g.halted, g.state, g.back = "", rolledback, m.backTo(g, to)
+		g.halted, g.state, g.back, g.stopped = "", rolledback, m.backTo(g, to), m.now
 	case "retry":
 		m.retry(g, m.count(g, members), pick)
 	}
@@ -415,6 +440,7 @@ func (m *model) retry(g *group, n tally, pick picker) {
 
 // reset makes the rollout what it was at its beginning.
 func (m *model) reset() {
+	m.rollout.since = m.now
 	for _, g := range m.rollout.groups {
 		*g = group{want: g.want, state: unstarted, index: -1}
 	}
