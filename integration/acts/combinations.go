@@ -33,18 +33,18 @@ func (c combination) String() string {
 
 // OneAtATime has each action happen at each moment of a transaction.
 func OneAtATime() Sweep {
-	return Sweep{name: "actions of others", all: combinations(), some: 62, hosts: [2]int{4, 2}}
+	return Sweep{name: "actions of others", all: combinations(), some: 24, hosts: [2]int{2, 1}}
 }
 
 // Before has each act happen before a transaction begins, which is then interrupted at
 // each of its moments, or not at all.
 func Before() Sweep {
-	return Sweep{name: "acts before a transaction", all: beforeCombinations(), some: 60, varies: true, hosts: [2]int{7, 2}}
+	return Sweep{name: "acts before a transaction", all: beforeCombinations(), some: 24, varies: true, hosts: [2]int{3, 1}}
 }
 
 // InPairs has two acts happen to a host, each of them before the transaction or in it.
 func InPairs() Sweep {
-	return Sweep{name: "pairs of acts", all: pairCombinations(), some: 60, varies: true, hosts: [2]int{6, 2}}
+	return Sweep{name: "pairs of acts", all: pairCombinations(), some: 24, varies: true, hosts: [2]int{3, 1}}
 }
 
 // combinations are all that there are of one action: adding an action, or a phase, is one

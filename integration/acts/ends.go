@@ -23,7 +23,7 @@ var endings = []ending{
 
 // AtTheEnd has each act happen before the updater is uninstalled, and the host boot afterwards.
 func AtTheEnd() Sweep {
-	return Sweep{name: "acts before an uninstall", all: endCombinations(), some: 12, varies: true, original: true, hosts: [2]int{6, 1}}
+	return Sweep{name: "acts before an uninstall", all: endCombinations(), some: 8, varies: true, original: true, hosts: [2]int{3, 1}}
 }
 
 func endCombinations() (all []combination) {

@@ -35,7 +35,7 @@ type counts struct{ tried, excused, open, missed, advices, violations atomic.Int
 // enoughViolations end a sweep: so many have one cause.
 const enoughViolations = 40
 
-// budget is for a sweep of which an ordinary machine has a part in three minutes.
+// budget is for a sweep of which an ordinary machine has a part in two minutes.
 const budget = 8 * time.Minute
 
 // Run has the combinations of this run happen, and fails the test with each that leaves
