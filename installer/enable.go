@@ -1,7 +1,6 @@
 package installer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -117,7 +116,9 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offered *offer) (*intent, error) {
-	moveTo := i.unitsToMove()
+	if err := i.checkUnitsStay(); err != nil {
+		return nil, err
+	}
 	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 		return nil, err
 	}
 	defer flight.Close()
-	if err := lookBeforeEnable(ctx, i, flight, c, moveTo, opts.ReplaceUpdater); err != nil {
+	if err := lookBeforeEnable(ctx, i, flight, c, opts.ReplaceUpdater); err != nil {
 		return nil, err
 	}
 	answer, err := i.finder().askFirst(ctx, &question, byAgent)
@@ -177,12 +178,6 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	if t.Version == "" && c.Spec.ActiveVersion == "" {
 		return nil, failure.Unchanged("%s, and there is none on it", decision.NamesNoVersion).
 			To("set a version in the cluster, then run the command again").Refused()
-	}
-	if moveTo != "" {
-		if err := i.moveUnits(ctx, &c, moveTo); err != nil {
-			return nil, err
-		}
-		spec.UnitDir = c.Spec.UnitDir
 	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
 	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade,
@@ -231,19 +226,14 @@ func askAgentSettings(i *Installer, opts EnableOptions, proxy string, c state.Co
 }
 
 // lookBeforeEnable refuses a host on which the units of an agent cannot be placed.
-func lookBeforeEnable(ctx context.Context, i *Installer, flight *transaction.Preflight, c state.Config, moveTo string, replace bool) error {
+func lookBeforeEnable(ctx context.Context, i *Installer, flight *transaction.Preflight, c state.Config, replace bool) error {
 	if flight.Sight.State != state.AgentUnknown {
-		if err := i.checkUnitsAtBoot(cmp.Or(moveTo, i.Machine.Host.Paths.UnitDir)); err != nil {
+		if err := i.checkUnitsAtBoot(c); err != nil {
 			return err
 		}
 	}
-	if err := i.checkUnitsOfPackages(c.Spec.UnitDir, cmp.Or(moveTo, i.Machine.Host.Paths.UnitDir)); err != nil {
+	if err := i.checkUnitsOfPackages(c.Spec.UnitDir); err != nil {
 		return err
-	}
-	if moveTo != "" {
-		if err := i.Machine.Host.CheckMove(moveTo); err != nil {
-			return err
-		}
 	}
 	if err := flight.Ask(ctx, c, transaction.Request{Replace: replace}, 0); err != nil {
 		return err

@@ -3,6 +3,7 @@ package installer
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,7 +12,6 @@ import (
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
-	"teleport-update/systemd"
 )
 
 // Units on a file system of their own are not there when systemd reads its units at boot: enable
@@ -19,14 +19,20 @@ import (
 func TestEnableRefusesAFolderOfUnitsThatIsNotThereAtBoot(t *testing.T) {
 	i := testInstaller(t)
 	ownProc(t, i)
-	must(t, i.checkUnitsAtBoot(i.Machine.Host.Paths.UnitDir))
+	c := state.EmptyConfig()
+	must(t, i.checkUnitsAtBoot(c))
 	writeFile(t, i.Machine.Host.Paths.UnitDir+"/teleport.service", "")
 	mountUnits(t, i)
-	err := i.checkUnitsAtBoot(i.Machine.Host.Paths.UnitDir)
+	err := i.checkUnitsAtBoot(c)
 	if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "--unit-dir "+layout.ConfigDir) {
 		t.Errorf("it ends with %v", err)
 	}
-	c := state.EmptyConfig()
+	c.Spec.ActiveVersion = "1.0.0"
+	err = i.checkUnitsAtBoot(c)
+	if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "`teleport-update uninstall`") {
+		t.Errorf("with a version it ends with %v", err)
+	}
+	c = state.EmptyConfig()
 	c.Spec.UnitDir = layout.ConfigDir
 	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	must(t, c.Save(i.Machine.Host.Paths.Config()))
@@ -40,7 +46,7 @@ func TestEnableRefusesAFolderOfUnitsThatIsNotThereAtBoot(t *testing.T) {
 	}
 }
 
-// Enable takes a folder that is there at boot, with a version, too; who names a folder keeps it.
+// The first enable takes a folder that is there at boot, unless one is named. The units of a host with a version stay.
 func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mount, units, active string
@@ -52,7 +58,7 @@ func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 		"/usr apart":                   {mount: "/usr", units: layout.UnitDir, want: layout.UnitDir},
 		"/usr/local apart":             {mount: "/usr/local", units: layout.UnitDir, want: layout.ConfigDir},
 		"/usr/local leads into /var":   {mount: "/var", units: layout.UnitDir, want: layout.ConfigDir},
-		"a host with a version":        {mount: "/usr/local", units: layout.UnitDir, active: "1.0.0", want: layout.ConfigDir},
+		"a host with a version":        {mount: "/usr/local", units: layout.UnitDir, active: "1.0.0", want: layout.UnitDir},
 		"a folder that somebody named": {mount: "/usr/local", units: "/srv/units", want: "/srv/units"},
 		"a volume of a container's":    {mount: "/usr/local", units: layout.UnitDir, boot: survey.Boot{Containers: []string{"/proc/self"}}, want: layout.UnitDir},
 		"mounts that cannot be read":   {failed: fs.ErrPermission, units: layout.UnitDir, want: layout.UnitDir},
@@ -70,39 +76,33 @@ func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 	}
 }
 
-// A move of units that was cut off before it was written down as made is written down by whoever takes the lock next.
-func TestAMoveOfUnitsThatWasMadeIsWrittenDown(t *testing.T) {
+// The first enable decides on the folder of units. A later one that names another folder is refused.
+func TestUnitsStayInTheFolderOfTheFirstEnable(t *testing.T) {
 	i := testInstaller(t)
-	i.Machine.Connect = sightOf(i, func(*systemd.Unit, *string) {})
-	path := i.Machine.Host.Paths.Config()
-	c := state.EmptyConfig()
-	c.Spec.UnitDir, c.Status.UnitsLeft = i.Machine.Host.Paths.UnitDir, t.TempDir()
-	writeFile(t, path, "")
-	must(t, c.Save(path))
-	must(t, i.Machine.FinishMove(t.Context(), &c))
-	if again, err := i.Machine.FreshConfig(); err != nil || again.Status.UnitsLeft != "" {
-		t.Errorf("updates.yaml has units left in %q, %v", again.Status.UnitsLeft, err)
-	}
-}
-
-// Units move into no folder in which somebody else's files have their names, a mask for example.
-func TestUnitsDoNotMoveOverAnothersFiles(t *testing.T) {
-	for name, place := range map[string]func(t *testing.T, dir string){
-		"the agent's unit": func(t *testing.T, dir string) {
-			writeFile(t, dir+"/teleport.service", "[Service]\nExecStart=/bin/other\n")
-		},
-		"the timer":      func(t *testing.T, dir string) { writeFile(t, dir+"/teleport-update.timer", "[Timer]\n") },
-		"a masked timer": func(t *testing.T, dir string) { must(t, os.Symlink(os.DevNull, dir+"/teleport-update.timer")) },
+	path, folder := i.Machine.Host.Paths.Config(), t.TempDir()
+	writeFile(t, filepath.Join(folder, "teleport.service"), "[Service]\n")
+	link := filepath.Join(t.TempDir(), "units")
+	must(t, os.Symlink(folder, link))
+	for name, tc := range map[string]struct {
+		active, recorded, named string
+		refused                 bool
+	}{
+		"the same":                      {"1.0.0", folder, folder, false},
+		"another name of it":            {"1.0.0", folder, link, false},
+		"another one":                   {"1.0.0", folder, t.TempDir(), true},
+		"the usual one":                 {"1.0.0", folder, layout.UnitDir, true},
+		"a folder without the unit":     {"1.0.0", t.TempDir(), folder, false},
+		"a host without a version":      {"", folder, t.TempDir(), false},
+		"a host that was never enabled": {"", "", folder, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			i := testInstaller(t)
-			to := t.TempDir()
-			writeFile(t, i.Machine.Host.Paths.Unit(), "[Service]\nExecStart=/bin/teleport\n")
-			must(t, i.Machine.Host.CheckMove(to))
-			place(t, to)
-			if err := i.Machine.Host.CheckMove(to); !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), to) {
-				t.Errorf("it ends with %v", err)
-			}
-		})
+		c := state.EmptyConfig()
+		c.Spec.UnitDir, c.Spec.ActiveVersion, c.Status.ActiveEdition = tc.recorded, tc.active, version.OSS
+		writeFile(t, path, "")
+		must(t, c.Save(path))
+		i.Machine.Host.Paths.UnitDir = tc.named
+		err := i.checkUnitsStay()
+		if refused := failure.Is[*failure.RefusedError](err); refused != tc.refused || (err != nil) != tc.refused {
+			t.Errorf("%s: it ends with %v", name, err)
+		}
 	}
 }

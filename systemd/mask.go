@@ -7,7 +7,6 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"teleport-update/internal/durable"
 	"teleport-update/internal/layout"
 )
 
@@ -73,64 +72,4 @@ func (p properties) setBack(now time.Time, monotonic time.Duration) {
 			p[name] = dbus.MakeVariant(uint64(latest.UnixMicro()))
 		}
 	}
-}
-
-// Foreign returns somebody else's files that have the names of our units.
-func (u Units) Foreign() (names []string) {
-	places, err := u.places()
-	if err != nil {
-		return nil // Problems reports the error
-	}
-	for _, p := range places {
-		if p.foreign {
-			names = append(names, p.own)
-		}
-	}
-	return names
-}
-
-// CopyDropIns writes our own drop-ins of the agent's unit for units in another folder.
-func (u Units) CopyDropIns(to Units) error {
-	for from, path := range map[string]string{u.CarriedFile(): to.CarriedFile(), u.UpdaterInfoFile(): to.UpdaterInfoFile()} {
-		content, foreign, err := readDropIn(from)
-		if err != nil {
-			return err
-		}
-		if content == nil || foreign {
-			continue
-		}
-		if _, err := writeDropIn(path, content); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// EraseFiles is Erase if the same units are in another folder: it removes the links that enable them only if they are
-// enabled there.
-func (u Units) EraseFiles(enabledElsewhere bool) error {
-	places, err := u.places()
-	if err != nil {
-		return err
-	}
-	for _, p := range places {
-		if !enabledElsewhere {
-			p.wants = ""
-		}
-		if err := p.remove(); err != nil {
-			return err
-		}
-		if dir := filepath.Dir(p.wants); p.wants != "" {
-			if err := durable.RemoveEmpty(dir); err != nil {
-				return err
-			}
-		}
-	}
-	if err := u.EraseCarried(); err != nil {
-		return err
-	}
-	if _, err := u.EraseUpdaterInfo(); err != nil {
-		return err
-	}
-	return u.ForgetMounts()
 }

@@ -25,7 +25,7 @@ var helps = map[Type]string{
 		"daemon-reload`. Bring back what the unit needs, or run the command that `status` shows.",
 	AgentOtherVersion: "What `status` says: restart the agent only if the linked version fits its database.",
 	BelowMinimum:      "Have the cluster name another version, or change `/etc/teleport-update/policy.yaml`.",
-	UnitsLate:         "`teleport-update --unit-dir /etc/systemd/system enable`, or the command that `status` names.",
+	UnitsLate:         "`teleport-update uninstall`, then `teleport-update enable` with its options; or the command that `status` names.",
 	RecoveryBroken:    "Remove what `status` names: until then no version is changed.",
 	OtherUpdater:      "Remove the other updater, or `teleport-update enable --replace-updater`.",
 	UpdaterBroken:     "`teleport-update update` puts back its own files; remove the file that takes precedence.",

@@ -51,6 +51,10 @@ func runFaults() []Check {
 	}
 }
 
+// UnitsElsewhere is an advice to have the units in another folder than the first enable chose.
+const UnitsElsewhere = "`teleport-update uninstall`, which leaves the agent as it runs, and then `teleport-update enable` with its " +
+	"options put the units into a folder that is there at boot"
+
 // unitsLate looks at mounts, which a run of the timer does not: only people and other programs change them.
 func unitsLate(h *facts, f *finder) error {
 	if h.blind == nil && h.agent.State == state.AgentUnknown {
@@ -58,8 +62,7 @@ func unitsLate(h *facts, f *finder) error {
 	}
 	late, err := h.Late()
 	for _, l := range late {
-		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir %s enable` "+
-			"moves the units to a folder that is there%s", l, layout.ConfigDir, h.alsoSwitches()))
+		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. %s%s", l, UnitsElsewhere, h.alsoSwitches()))
 	}
 	if err != nil {
 		return err

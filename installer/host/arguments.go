@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"teleport-update/internal/failure"
-	"teleport-update/internal/layout"
 	"teleport-update/internal/regular"
 	"teleport-update/systemd"
 	"teleport-update/versions"
@@ -54,11 +53,11 @@ func (h *Host) kept(release []byte) []systemd.Argument {
 }
 
 // hostCommand returns the command of the unit that starts an agent that is not ours yet: the unit
-// in our unit's place, else a package's. A link is followed as systemd follows it.
+// in our unit's place, else one that ranks below it. A link is followed as systemd follows it.
 func (h *Host) hostCommand() ([]string, error) {
 	dirs := []string{h.Paths.UnitDir}
 	if h.systemdReads() {
-		dirs = append(dirs, layout.PackageUnitDirs...)
+		dirs = append(dirs, lowerDirs(h.Paths.UnitDir)...)
 	}
 	for _, dir := range dirs {
 		content, err := regular.Read(filepath.Join(dir, h.Paths.AgentUnit()), archive.MaxUnit, 0)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"teleport-update/installer/state"
-	"teleport-update/internal/layout"
 	"teleport-update/systemd"
 	"teleport-update/systemd/canary"
 )
@@ -23,11 +22,11 @@ func (a AgentUnit) service(name string) (s canary.Service, err error) {
 	return s, err
 }
 
-// ServiceWith is Service once a version's unit is in its place. The unit of a package ranks below it, and any other unit above it.
+// ServiceWith is Service once a version's unit is in its place. A unit of lowerDirs ranks below it, and any other unit above it.
 func (a AgentUnit) ServiceWith(to state.UnitFile) (canary.Service, error) {
 	s, err := a.Service()
-	packaged := slices.Contains(layout.PackageUnitDirs, filepath.Dir(s.Unit.Path))
-	if s.Unit.Path == "" || s.Unit.Path == to.Path || packaged {
+	lower := slices.Contains(lowerDirs(a.paths.UnitDir), filepath.Dir(s.Unit.Path))
+	if s.Unit.Path == "" || s.Unit.Path == to.Path || lower {
 		s.Unit = systemd.File{Path: to.Path, Content: to.Content}
 	}
 	return s, err

@@ -39,9 +39,8 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		return failure.Unchanged("systemd has %s as %s", u.Name, u.LoadState).To("%s", mendUnit(u)).Refused()
 	case h.startsAnother(u):
 		return failure.Unchanged("%w", h.another(u)).Refused()
-	case u.FragmentPath == "" || h.isUnit(u.FragmentPath), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
-		// A package's unit ranks below ours, and ours takes its place. Any other unit that systemd would
-		// prefer is in the way.
+	case u.FragmentPath == "" || h.isUnit(u.FragmentPath), slices.Contains(lowerDirs(h.Paths.UnitDir), filepath.Dir(u.FragmentPath)):
+		// Ours takes the place of a unit that ranks below it. Any other unit that systemd would prefer is in the way.
 		return nil
 	}
 	if u.SourcePath != "" {
@@ -49,6 +48,15 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 			To("stop it with `systemctl stop teleport`, remove the file, and run `systemctl daemon-reload`; then run the command again").Refused()
 	}
 	return takesPrecedence(h, u.FragmentPath)
+}
+
+// lowerDirs returns the folders with units that rank below ours: those of packages, and for /etc our usual folder, in which an
+// uninstall left the agent's unit.
+func lowerDirs(unitDir string) []string {
+	if unitDir == layout.ConfigDir {
+		return slices.Concat([]string{layout.UnitDir}, layout.PackageUnitDirs)
+	}
+	return layout.PackageUnitDirs
 }
 
 // isUnit reports whether a path is the agent's unit, by whatever name: /lib may be a link to

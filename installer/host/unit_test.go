@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
 	"teleport-update/systemd"
 )
 
@@ -16,11 +17,15 @@ func TestAUnitThatIsInTheWayIsNotLost(t *testing.T) {
 		unit    systemd.Unit
 		file    bool   // of the unit in use is there
 		enabled bool   // before
+		folder  string // of the unit in use, if ours is in /etc
 		says    string // empty: nothing is in the way
 	}{
 		"removed under an agent that runs":    {unit: systemd.Unit{LoadState: "not-found", MainPID: 7}, says: "put the file back"},
 		"removed, and the agent is down":      {unit: systemd.Unit{LoadState: "not-found"}},
 		"an agent that is ours, and is to be": {unit: systemd.Unit{LoadState: "not-found", MainPID: 7}, enabled: true},
+		"left in the usual folder":            {unit: systemd.Unit{LoadState: "loaded", MainPID: 7}, folder: layout.UnitDir},
+		"a package's":                         {unit: systemd.Unit{LoadState: "loaded", MainPID: 7}, folder: layout.PackageUnitDir},
+		"made by a generator":                 {unit: systemd.Unit{LoadState: "loaded", MainPID: 7}, folder: "/run/systemd/generator", says: "takes precedence"},
 		"elsewhere":                           {unit: systemd.Unit{LoadState: "loaded", MainPID: 7}, file: true, says: "into a drop-in"},
 		"elsewhere, and removed":              {unit: systemd.Unit{LoadState: "loaded", MainPID: 7}, says: "`systemctl daemon-reload`"},
 	} {
@@ -38,6 +43,9 @@ func TestAUnitThatIsInTheWayIsNotLost(t *testing.T) {
 			}
 			if tc.file {
 				writeFile(t, u.FragmentPath, "[Service]\n")
+			}
+			if tc.folder != "" {
+				h.Paths.UnitDir, u.FragmentPath = layout.ConfigDir, filepath.Join(tc.folder, u.Name)
 			}
 			err := h.CheckUnit(u)
 			refused := failure.Is[*failure.RefusedError](err)

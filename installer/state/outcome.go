@@ -51,10 +51,7 @@ type Status struct {
 	FirstEnable *FirstEnable `yaml:"first_enable,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
-	// UnitsLeft is the folder that units are being moved out of, into the one in the specification;
-	// empty if no move was cut off.
-	UnitsLeft string  `yaml:"units_left,omitempty"`
-	Unknown   unknown `yaml:",inline"`
+	Unknown      unknown       `yaml:",inline"`
 }
 
 // FirstEnable is a first enable that failed: its options are nowhere else.

@@ -53,8 +53,8 @@ func (s *Survey) lateDropIn(file string) (*LateDropIn, error) {
 	return &LateDropIn{File: file, Mount: mount}, nil
 }
 
-// lateOnTheWay returns the late mount of a path, or of a link that it leads to. The mount of the updater's own units has a row of its own:
-// the command that moves the units moves their drop-ins as well.
+// lateOnTheWay returns the late mount of a path, or of a link that it leads to. A drop-in in the folder of
+// the updater's own units is not named: the condition of that folder comes first.
 func (s *Survey) lateOnTheWay(path string) (string, error) {
 	own := ""
 	for range mostLinks {

@@ -1,7 +1,6 @@
 package transaction
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/layout"
 	"teleport-update/versions"
 )
 
@@ -47,34 +45,11 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 	if c, err = m.FreshConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
-	if err := m.FinishMove(ctx, &c); err != nil {
-		m.Host.Log.Warn("units are in two folders, and the next run goes on moving them", "error", err)
-	}
 	if m.Host.Store.HasLeftovers() {
 		// It may be long until something new comes and retention is due.
 		m.Retain(ctx, c)
 	}
 	return c, release, nil
-}
-
-// FinishMove completes a move of units into another folder, if one has begun: updates.yaml names both.
-// The caller holds the update lock.
-func (m *Machine) FinishMove(ctx context.Context, c *state.Config) error {
-	from := c.Status.UnitsLeft
-	if from == "" {
-		return nil
-	}
-	agent, err := m.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	m.Host.Paths.UnitDir = cmp.Or(c.Spec.UnitDir, layout.UnitDir)
-	if err := m.Host.MoveUnits(ctx, agent, from); err != nil {
-		return fmt.Errorf("move units from %s to %s: %w", from, m.Host.Paths.UnitDir, err)
-	}
-	c.Status.UnitsLeft = ""
-	return c.Save(m.Host.Paths.Config())
 }
 
 // A transaction whose journal somebody removed, or broke, is found by its backup, which is younger

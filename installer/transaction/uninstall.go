@@ -56,10 +56,6 @@ func (m *Machine) CheckUninstall(ctx context.Context, withAgent bool, seen Seen)
 				To("`teleport-update update` starts it, then run the command again").Refused()
 		}
 	}
-	if from := u.Config.Status.UnitsLeft; from != "" {
-		return u, failure.Unchanged("a move of the units from %s is not finished", from).
-			To("`teleport-update update` finishes it, then run the command again").Refused()
-	}
 	if err = m.checkAgentStays(ctx, &u, seen); err != nil {
 		return u, err
 	}

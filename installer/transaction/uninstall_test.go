@@ -162,19 +162,6 @@ func TestAnUninstallAfterAStopOfOurs(t *testing.T) {
 	}
 }
 
-func TestAnUninstallIsRefusedWhileUnitsMove(t *testing.T) {
-	m := upgrade(t, twoHolds)
-	must(t, second(m.tick()))
-	c, err := m.FreshConfig()
-	must(t, err)
-	c.Status.UnitsLeft = t.TempDir()
-	must(t, c.Save(m.Host.Paths.Config()))
-	err, _ = m.leave(false)
-	if !failure.Is[*failure.RefusedError](err) || !saysAll(err, []string{"a move of the units", "`teleport-update update` finishes it"}) {
-		t.Errorf("it ends with %v", err)
-	}
-}
-
 func TestAnUninstallWithTheAgentLeavesNothingButData(t *testing.T) {
 	for name, spoil := range map[string]func(m *model, program string){
 		"":                    func(*model, string) {},

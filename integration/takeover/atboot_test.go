@@ -102,9 +102,9 @@ func TestUnitsGoIntoAnyFolderOfSystemd(t *testing.T) {
 }
 
 // A host whose /usr/local got a file system of its own after enable: status and verify say that its
-// units would not be read at boot, and the command that status names moves them. The host has all of
-// them after the boot, none are left in the folder before, and uninstall finds them.
-func TestUnitsMoveToAFolderThatIsThereAtBoot(t *testing.T) {
+// units would not be read at boot, and the commands that status names put them into a folder that is there. An
+// enable that names another folder is refused.
+func TestUnitsStayInTheirFolderUntilAnUninstall(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.Wants("1.0.0")
@@ -120,13 +120,22 @@ func TestUnitsMoveToAFolderThatIsThereAtBoot(t *testing.T) {
 	if r := s.Try(s.Path, "verify"); r.Code == 0 {
 		t.Errorf("verify ends well:\n%s", r.Stdout)
 	}
-	_, command, _ := strings.Cut(status.Conditions[0].Message, "`teleport-update ")
-	command, _, _ = strings.Cut(command, "`")
-	s.Must(append([]string{s.Path}, strings.Fields(command)...)...)
-	if got := s.Show("teleport.service", "MainPID"); got != pid {
-		t.Errorf("the agent was restarted: it was process %s and is %s", pid, got)
+	before := s.Tree("/etc/systemd")
+	s.Fails(1, "the units of this host are in /usr/local/lib/systemd/system", s.Path, "--unit-dir", "/etc/systemd/system", "enable")
+	if changed := before.Diff(s.Tree("/etc/systemd")); len(changed) > 0 {
+		t.Errorf("what was refused has changed %q", changed)
 	}
-	check := func(when, state string) {
+	for _, command := range []string{"uninstall", "enable"} {
+		if !strings.Contains(status.Conditions[0].Message, "`teleport-update "+command+"`") {
+			t.Errorf("status does not name %s: %s", command, status.Conditions[0].Message)
+		}
+	}
+	s.Must(s.Path, "uninstall")
+	if got := s.Show("teleport.service", "MainPID"); got != pid {
+		t.Errorf("the uninstall restarted the agent: it was process %s and is %s", pid, got)
+	}
+	s.Enable()
+	check := func(when string) {
 		t.Helper()
 		for _, unit := range []string{"teleport.service", "teleport-update.timer", "teleport-update-recover.service"} {
 			if got := s.Show(unit, "FragmentPath"); got != "/etc/systemd/system/"+unit {
@@ -140,27 +149,24 @@ func TestUnitsMoveToAFolderThatIsThereAtBoot(t *testing.T) {
 			t.Errorf("%s the timer is %s", when, got)
 		}
 		s.Must(s.Path, "verify")
-		if got := s.Status().State; string(got) != state {
+		if got := s.Status().State; got != "idle" {
 			t.Errorf("%s status says %s", when, got)
 		}
 	}
-	check("after the move", "waiting") // for the version to be proven
-	if left := s.Must("find", "/usr/local/lib/systemd", "-name", "*teleport*"); left != "" {
-		t.Errorf("the folder before has %s", left)
-	}
+	check("after enable")
 	if err := s.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.RunsFrom(s.Executable("1.0.0"))
-	check("after the boot", "waiting")
+	check("after the boot")
 	s.Wants("1.1.0")
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the tick ends with %d", code)
 	}
 	s.RunsFrom(s.Executable("1.1.0"))
-	check("after an update", "idle")
+	check("after an update")
 	s.Must(s.Path, "uninstall", "--with-agent", "--yes")
-	if left := s.Must("find", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
+	if left := s.Must("find", "/etc/systemd/system", "-name", "teleport*", "!", "-type", "d"); left != "" {
 		t.Errorf("uninstall leaves %s", left)
 	}
 }
