@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -114,4 +115,16 @@ func (d *Database) CanRestore(dir string, except []int) (err error) {
 		return err
 	}
 	return space.Check(filepath.Dir(t.path), info.Size()+spaceMargin-bytes, restoreFiles-files)
+}
+
+// restoredPerSecond is how much of a backup an ordinary disk checks, copies and syncs in a second, bytes.
+const restoredPerSecond = 50 << 20
+
+// RestoreTime returns how long Restore of the backup in dir usually takes, 0 if there is none.
+func RestoreTime(dir string) time.Duration {
+	info, err := os.Lstat(filepath.Join(dir, FileName))
+	if err != nil {
+		return 0
+	}
+	return time.Duration(info.Size()/restoredPerSecond) * time.Second
 }

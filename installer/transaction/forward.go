@@ -100,14 +100,14 @@ func (s *doing) backUp(ctx context.Context) error {
 		from = version.Release{}
 	}
 	s.log.Info("backing up the agent's database", "to", s.j.Database.Dir)
+	progress := watchBackup(s.log)
 	sum, err := db.Take(ctx, backup.TakeRequest{
-		Dir:     s.j.Database.Dir,
-		Meta:    backup.Meta{Proxy: s.proxy(), Version: from.Version, Edition: from.Edition, Created: s.now()},
-		Stopped: stopped,
-		Progress: func(done, total int64) {
-			s.log.Info("backing up the agent's database", "done", done, "total", total)
-		},
+		Dir:      s.j.Database.Dir,
+		Meta:     backup.Meta{Proxy: s.proxy(), Version: from.Version, Edition: from.Edition, Created: s.now()},
+		Stopped:  stopped,
+		Progress: progress.Done,
 	})
+	progress.End()
 	if failure.Is[*backup.CorruptError](err) {
 		// No refusal to be repeated at each tick: finding this out takes a
 		// download and a whole backup, so the version backs off.
@@ -224,6 +224,8 @@ func (s *doing) restoreStopped(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	progress := watchRestore(s.log, s.req.tree.BackupDir())
+	defer progress.End()
 	for tries := 1; ; tries++ {
 		err := db.Restore(ctx, s.req.tree.BackupDir())
 		if !failure.Is[*backup.InUseError](err) || tries == 3 {

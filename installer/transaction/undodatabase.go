@@ -180,6 +180,8 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 				if host.Exists(dir) {
 					u.log.Info("restoring the agent's database", "from", dir)
 				}
+				progress := watchRestore(u.log, dir)
+				defer progress.End()
 				return db.Restore(ctx, dir)
 			})
 		}
