@@ -172,7 +172,8 @@ func HostChoices(h *Host, c *Config, v *Version, r *Rollout, list Overrides, now
 	order, ordered := list.Of(h.ID, h.Group, r, now)
 	does := map[HostAction]string{
 		ReleaseHost: "ends its order (" + list[id].Words() + "): it follows its group again",
-		HoldHost:    "tells it to stay on " + cmp.Or(string(h.Version), "no version") + " whatever its group is told, and leaves it out of all counts",
+		HoldHost: "tells it to stay on " + cmp.Or(string(h.Version), "no version") +
+			" whatever its group is told, and leaves it out of all counts",
 	}
 	if ordered && order.Action == HoldHost {
 		delete(does, HoldHost)

@@ -95,7 +95,8 @@ const maxReason = 500
 
 // refuse says why an order was refused, and logs it: without the right, a visitor sees no such order and must have made the form.
 func (p *page) refuse(w http.ResponseWriter, v *visit, a action, err error) {
-	p.opts.Log.Warn("the page refused what a form asked for", "verb", a.Verb, "group", a.Group, "host", a.Host, "token", v.Token, "role", v.Role, "error", err)
+	p.opts.Log.Warn("the page refused what a form asked for", "verb", a.Verb, "group", a.Group, "host", a.Host,
+		"token", v.Token, "role", v.Role, "error", err)
 	p.fail(w, v, err)
 }
 

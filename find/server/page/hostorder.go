@@ -28,7 +28,8 @@ func (p *page) foreseeHost(v *visit, a action) (changes plan, err error) {
 		return changes, err
 	}
 	// It says why an order is refused.
-	if err := p.api.ask(v, http.MethodPost, a.path()+"?dry_run=true", adminapi.HostOrder{Action: rollout.HostAction(a.Verb)}, new(adminapi.Host)); err != nil {
+	order := adminapi.HostOrder{Action: rollout.HostAction(a.Verb)}
+	if err := p.api.ask(v, http.MethodPost, a.path()+"?dry_run=true", order, new(adminapi.Host)); err != nil {
 		return changes, err
 	}
 	changes.host = cmp.Or(known.Hostname, known.ID)

@@ -29,7 +29,8 @@ type action struct {
 
 // actionOf returns the action of a form. Its label is empty if no form has the verb.
 func actionOf(get func(string) string) action {
-	a := action{Verb: rollout.Verb(get("verb")), Group: console.Line(get("group")), Host: console.Line(get("host")), To: console.Line(get("to")),
+	a := action{Verb: rollout.Verb(get("verb")), Group: console.Line(get("group")), Host: console.Line(get("host")),
+		To:    console.Line(get("to")),
 		Force: get("force") == "true"}
 	if ofHost := new(rollout.HostAction).UnmarshalText([]byte(a.Verb)) == nil; ofHost == (a.Host != "") {
 		a.Label = labels[a.Verb]
@@ -63,7 +64,8 @@ func choicesFor(v *visit, choices []rollout.Choice) (list []choice) {
 		one := choice{Choice: c, Label: labels[verb]}
 		if one.Label != "" && v.may(right) {
 			values := url.Values{"verb": {string(verb)}}
-			for name, value := range map[string]string{"group": c.Group, "host": c.Host, "to": c.To, "force": map[bool]string{true: "true"}[c.Force]} {
+			force := map[bool]string{true: "true"}[c.Force]
+			for name, value := range map[string]string{"group": c.Group, "host": c.Host, "to": c.To, "force": force} {
 				if value != "" {
 					values.Set(name, value)
 				}
