@@ -1,10 +1,15 @@
 package installer
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
@@ -79,6 +84,35 @@ func TestAnOpenTransactionSaysWhyTheLastRunCouldNot(t *testing.T) {
 				t.Errorf("status says %q", report.Explanation)
 			}
 		})
+	}
+}
+
+// A run that finds no room may not be able to write that down: status looks for itself.
+func TestAnOpenTransactionNamesAFullFileSystem(t *testing.T) {
+	h := newWellHost(t)
+	records := h.Machine.Host.Paths.Versions()
+	j := &state.Journal{ID: "x", BootID: "boot", Started: noon.Add(-time.Hour), Phase: "proven", Agent: state.Agent{State: state.AgentRunning}}
+	j.From, j.To.Release = &state.Tree{Release: h.config.Active()}, version.Release{Version: "1.2.0", Edition: version.Enterprise}
+	must(t, j.Save(h.Machine.Host.Paths.Journal()))
+	h.state(t)
+	small := t.TempDir()
+	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("no file system of our own: %v", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(small, 0)) })
+	must(t, os.CopyFS(filepath.Join(small, "versions"), os.DirFS(records)))
+	must(t, os.Rename(records, records+"-before"))
+	must(t, os.Symlink(filepath.Join(small, "versions"), records))
+	for says, fill := range map[string]int64{"; no run can close it now: not enough space on the file system of " + records: 1 << 20, "": 0} {
+		must(t, os.RemoveAll(filepath.Join(small, "filler")))
+		if err := os.WriteFile(filepath.Join(small, "filler"), make([]byte, fill), 0o600); fill > 0 && !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+		report, err := h.Status(t.Context(), StatusOptions{})
+		must(t, err)
+		if !strings.Contains(report.Explanation, says) || says == "" && strings.Contains(report.Explanation, "no run can") {
+			t.Errorf("filled with %d bytes, status says %q", fill, report.Explanation)
+		}
 	}
 }
 

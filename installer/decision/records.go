@@ -92,6 +92,10 @@ func transactionOpen(h *facts, f *finder) error {
 		if last := h.Ticks(); last.Error != "" && last.Ended.After(t.Started) {
 			text += "; the last run failed: " + last.Error
 		}
+		// A full file system may have kept that run from writing down why it failed.
+		if t.Full != nil {
+			text += fmt.Sprintf("; no run can close it now: %v; free some space there, then `teleport-update update`", t.Full)
+		}
 		f.found(&t.Started, text)
 	}
 	return nil

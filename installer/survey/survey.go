@@ -14,6 +14,7 @@ import (
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
+	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 	"teleport-update/versions"
@@ -190,7 +191,8 @@ func (s *Survey) History() (state.History, error) { return s.history.get(s.from.
 // Transaction is a transaction that is open.
 type Transaction struct {
 	transaction.Description
-	Running bool // an updater is at work on it
+	Running bool         // an updater is at work on it
+	Full    *space.Error // the file system that is too full for a run to close it; nil if none is
 }
 
 // Transaction returns the open transaction; nil without one.
@@ -200,7 +202,8 @@ func (s *Survey) Transaction() (*Transaction, error) {
 		if d == nil || err != nil {
 			return nil, err
 		}
-		return &Transaction{*d, s.from.Processes.Locked(s.from.Paths.UpdateLock())}, nil
+		full := transaction.FullFor(&d.Journal, s.from.Paths, transaction.SystemdRun)
+		return &Transaction{*d, s.from.Processes.Locked(s.from.Paths.UpdateLock()), full}, nil
 	})
 }
 

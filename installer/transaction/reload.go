@@ -113,18 +113,20 @@ const (
 // CheckRun refuses a change for which there is no room in /run, or no inodes: a file system without any takes no unit. systemd
 // is systemd's folder there: without systemd nothing is needed.
 func CheckRun(systemd string) error {
+	full := fullRun(systemd)
+	switch {
+	case full == nil:
+		return nil
+	case full.Inodes:
+		return failure.Unchanged("%w", full).
+			To("remove files from /run that nothing needs, or mount it with more inodes (nr_inodes=), then run the command again").Refused()
+	}
+	return failure.Unchanged("%w", full).To("free some space in /run, then run the command again").Refused()
+}
+
+func fullRun(systemd string) *space.Error {
 	if !host.Exists(systemd) {
 		return nil
 	}
-	free, err := space.At(systemd)
-	switch {
-	case err != nil: // unknown room refuses nothing
-	case free.RootBytes < roomOfChange:
-		return failure.Unchanged("%w", &space.Error{Path: systemd, Need: roomOfChange, Free: free.RootBytes}).
-			To("free some space in /run, then run the command again").Refused()
-	case free.CountsFiles && free.Files < filesOfChange:
-		return failure.Unchanged("%w", &space.Error{Path: systemd, Need: filesOfChange, Free: free.Files, Inodes: true}).
-			To("remove files from /run that nothing needs, or mount it with more inodes (nr_inodes=), then run the command again").Refused()
-	}
-	return nil
+	return space.CheckForRoot(systemd, roomOfChange, filesOfChange)
 }

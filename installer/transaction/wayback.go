@@ -72,6 +72,24 @@ func (t *transaction) dropReserve(ctx context.Context) error {
 	return errors.Join(db.DropReserve(), db.Close())
 }
 
+const (
+	// roomOfEnd and filesOfEnd are what the end of a transaction writes beside the agent's files: updates.yaml, the history, a link.
+	roomOfEnd  = 64 << 10
+	filesOfEnd = 4
+)
+
+// FullFor returns the file system that is too full for a run to close an open transaction; nil if none is. systemd is systemd's folder
+// in /run. An undoing has the spares of links and unit, and makes systemd read the unit; a proven version gets the updater's own link.
+func FullFor(j *state.Journal, p state.Paths, systemd string) *space.Error {
+	if full := space.CheckForRoot(p.Versions(), roomOfEnd, filesOfEnd); full != nil {
+		return full
+	}
+	if row, _ := phaseOf(j.Phase); row.succeeds {
+		return space.CheckForRoot(p.LinkDir, roomOfEnd, filesOfEnd)
+	}
+	return fullRun(systemd)
+}
+
 // dropSpares removes the spares of a transaction that has ended.
 func (m *Machine) dropSpares() error {
 	err := errors.Join(host.DropSpares(m.Host), durable.DropSpares(m.Host.Paths.Versions()))

@@ -3,6 +3,7 @@ package transaction
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"teleport-update/installer/state"
@@ -29,5 +30,31 @@ func TestTheAdviceForFilesThatAnUndoingNeeds(t *testing.T) {
 				t.Errorf("it ends with %v", err)
 			}
 		})
+	}
+}
+
+// An undoing has systemd read a unit, and a proven version gets the updater's link: a file system without room keeps a transaction open
+// only if the rest of it writes there.
+func TestTheFileSystemThatKeepsATransactionOpenIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		full  func(p state.Paths, run string) string
+		named []state.Phase
+	}{
+		"records": {func(p state.Paths, _ string) string { return p.Versions() }, []state.Phase{begun, switched, rollingBack, restored, proven, replacing}},
+		"/run":    {func(_ state.Paths, run string) string { return run }, []state.Phase{begun, switched, rollingBack, restored}},
+		"links":   {func(p state.Paths, _ string) string { return p.LinkDir }, []state.Phase{proven, replacing}},
+		"units":   {func(p state.Paths, _ string) string { return p.UnitDir }, nil},
+	} {
+		m, run := testMachine(t), t.TempDir()
+		paths := m.Host.Paths
+		dir := tc.full(paths, run)
+		must(t, os.MkdirAll(dir, 0o755))
+		mounts(t, "tmpfs", dir, "tmpfs", 0, "nr_inodes=1")
+		for _, row := range phases()[1:] {
+			full := FullFor(&state.Journal{Phase: row.name}, paths, run)
+			if named := full != nil && full.Path == dir; named != slices.Contains(tc.named, row.name) {
+				t.Errorf("%s, %s: named is %v", name, row.name, full)
+			}
+		}
 	}
 }

@@ -73,6 +73,20 @@ func Check(path string, bytes, files int64) error {
 	return nil
 }
 
+// CheckForRoot is Check for a write of root's, which may use reserved room. Room that is not known is no error.
+func CheckForRoot(path string, bytes, files int64) *Error {
+	free, err := At(path)
+	switch {
+	case err != nil:
+		return nil
+	case free.RootBytes < bytes:
+		return &Error{Path: path, Need: bytes, Free: free.RootBytes}
+	case free.CountsFiles && free.Files < files:
+		return &Error{Path: path, Need: files, Free: free.Files, Inodes: true}
+	}
+	return nil
+}
+
 // Explain turns "no space left" and "quota exceeded" of a write to the file system of path into an
 // *Error. Every other error stays as it is.
 func Explain(err error, path string) error {
