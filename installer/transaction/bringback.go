@@ -174,9 +174,6 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 		if err := u.place.CheckCanStop(sight.Unit); err != nil {
 			return err
 		}
-		if err := CheckRun(SystemdRun); err != nil {
-			return err
-		}
 		if err := u.held.canStartBefore(ctx); err != nil {
 			return fmt.Errorf("the version before would not start: %w", err)
 		}

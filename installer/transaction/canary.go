@@ -138,7 +138,7 @@ func try(ctx context.Context, m *Machine, agent Agent, u systemd.Unit, s canary.
 	tried, err := agent.Try(ctx, func(output string) []byte { return canary.Unit(s, canary.Trial{Program: program, Output: output}) })
 	switch {
 	case err != nil:
-		return fmt.Errorf("try a start of %s: %w", s.Name, err)
+		return &untriedError{fmt.Errorf("try a start of %s: %w", s.Name, err)}
 	case tried.Well() && strings.TrimSpace(tried.Output) != "":
 		return nil
 	}
@@ -153,3 +153,8 @@ func try(ctx context.Context, m *Machine, agent Agent, u systemd.Unit, s canary.
 	}
 	return why
 }
+
+// untriedError says that a canary could not be made.
+type untriedError struct{ error }
+
+func (e *untriedError) Unwrap() error { return e.error }

@@ -1,10 +1,14 @@
 package transaction
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -46,6 +50,46 @@ func TestACanaryThatFailsKeepsAChangeFromBeginning(t *testing.T) {
 			}
 			m.endsOn(m.to.Version)
 		}
+	}
+}
+
+// A host on which no start can be tried, on which systemd does not read its files, or which has no room says nothing about the version,
+// although the change has begun.
+func TestAHostWithoutRoomSpeaksAgainstNoVersion(t *testing.T) {
+	full := fmt.Errorf("write a unit for a trial: %w", &os.PathError{Op: "mkdir", Path: "/run/systemd/system/x", Err: unix.ENOSPC})
+	for name, tc := range map[string]struct {
+		call string
+		err  error
+	}{
+		"no room for a canary": {"try", full},
+		"a canary has no end":  {"try", errors.New("systemd did not end the trial of a unit in time")},
+		"systemd reads no more": {"daemon-reload", errors.New("Refusing to reload, not enough space available on /run/systemd/. Currently, 4M are free, " +
+			"but a safety buffer of 16M is enforced.")},
+		"no room as it looks": {"look", fmt.Errorf("write a record: %w", unix.ENOSPC)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := upgrade(t, twoHolds)
+			reloaded, failed := false, false
+			m.before = func(call string) error {
+				reloaded = reloaded || call == "daemon-reload"
+				if !reloaded || failed || call != tc.call {
+					return nil
+				}
+				failed = true
+				return tc.err
+			}
+			if err := m.do(Update); err == nil || !strings.Contains(err.Error(), tc.err.Error()) || !strings.Contains(err.Error(), "was undone") {
+				t.Errorf("it ends with %v", err)
+			}
+			m.endsOn(m.from.Version)
+			c, err := m.Host.Paths.LoadConfig()
+			must(t, err)
+			if c.Status.Failed != nil {
+				t.Errorf("held against the version: %+v", c.Status.Failed)
+			}
+			must(t, m.do(Update))
+			m.endsOn(m.to.Version)
+		})
 	}
 }
 

@@ -42,6 +42,9 @@ func (t *transaction) canStartBefore(ctx context.Context) error {
 
 // canStartOn is canStart without a trial; if restores is set, the database need not be there.
 func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
+	if err := CheckRun(SystemdRun); err != nil {
+		return err
+	}
 	sight, err := t.agent.Look(ctx)
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/health"
 	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
@@ -52,11 +54,17 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 	return fmt.Errorf(what, t.req.To, cause, OrNone(t.req.config.Spec.ActiveVersion))
 }
 
-// ofTheHost reports whether an error is a stop that systemd did not bring to its end, or a job that it did not
-// begin.
+// ofTheHost reports whether an error is of the host's: it had no room, systemd did not read its files, a start could not be tried, a
+// stop did not come to its end, or a job was not begun.
 func ofTheHost(err error) bool {
-	job, ok := errors.AsType[*systemd.JobError](err)
-	return ok && (job.Verb == systemd.VerbStop || job.Result == systemd.ResultWaiting)
+	switch job, isJob := errors.AsType[*systemd.JobError](err); {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return true
+	case failure.Is[*reloadError](err), failure.Is[*untriedError](err):
+		return true
+	default:
+		return isJob && (job.Verb == systemd.VerbStop || job.Result == systemd.ResultWaiting)
+	}
 }
 
 // recordRefused notes a transaction that ended before its journal was open.
