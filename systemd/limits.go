@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,31 +30,37 @@ const stopLimit = 2 * time.Hour
 type ownLimit struct {
 	Section, Setting, Value string
 
-	property string        // under which systemd reports the loaded value; empty: the limit ends no process
-	least    time.Duration // a shorter limit comes from another file
+	property string // under which systemd reports the loaded value; empty: the limit ends no process
+	least    uint64 // by that property; a shorter limit comes from another file
 }
+
+// infinite is a value that systemd reports.
+const infinite uint64 = math.MaxUint64
+
+// inUSec is a length of time as systemd reports it.
+func inUSec(d time.Duration) uint64 { return uint64(d.Microseconds()) }
 
 // ownLimits are the limits of one of our units.
 func (u Units) ownLimits(unit string) []ownLimit {
-	start, startValue, run, runValue := Forever, "infinity", Forever, "infinity"
+	start, startValue, run, runValue := infinite, "infinity", infinite, "infinity"
 	switch unit {
 	case u.Recovery(): // the agent's start waits for it
-		start, startValue = 10*time.Minute, "10min"
+		start, startValue = inUSec(10*time.Minute), "10min"
 	case u.Service():
 		// Enough for a release over a link of 33 kB/s. A download that stalls ends itself, and the next run goes on with one that is cut
 		// off here.
-		start, startValue = 3*time.Hour, "3h"
+		start, startValue = inUSec(3*time.Hour), "3h"
 	default:
-		run, runValue = SwitchLimit, "2h"
+		run, runValue = inUSec(SwitchLimit), "2h"
 	}
 	return []ownLimit{
-		{"Unit", "JobTimeoutSec", "infinity", "JobTimeoutUSec", Forever},
-		{"Unit", "JobRunningTimeoutSec", "infinity", "JobRunningTimeoutUSec", Forever},
+		{"Unit", "JobTimeoutSec", "infinity", "JobTimeoutUSec", infinite},
+		{"Unit", "JobRunningTimeoutSec", "infinity", "JobRunningTimeoutUSec", infinite},
 		{"Service", "TimeoutStartSec", startValue, "TimeoutStartUSec", start},
-		{"Service", "TimeoutStopSec", "2h", "TimeoutStopUSec", stopLimit},
+		{"Service", "TimeoutStopSec", "2h", "TimeoutStopUSec", inUSec(stopLimit)},
 		{"Service", "RuntimeMaxSec", runValue, "RuntimeMaxUSec", run},
-		{"Service", "LimitCPU", "infinity", "LimitCPUSoft", Forever},
-		{"Service", "LimitFSIZE", "infinity", "", 0},
+		{"Service", "LimitCPU", "infinity", "LimitCPUSoft", infinite},
+		{"Service", "LimitFSIZE", "infinity", "LimitFSIZESoft", infinite},
 		{"Service", "CPUQuota", "", "", 0},
 	}
 }
@@ -91,7 +98,7 @@ func (u Units) ShortLimit(loaded Unit) *ShortLimit {
 		if !known || is >= own.least {
 			continue
 		}
-		return &ShortLimit{Setting: own.Setting + "=" + is.String(), File: lastSetting(loaded.DropIns[n+1:], own)}
+		return &ShortLimit{Setting: own.Setting + "=" + own.written(is), File: lastSetting(loaded.DropIns[n+1:], own)}
 	}
 	return nil
 }
@@ -114,17 +121,24 @@ func lastSetting(dropIns []string, own ownLimit) string {
 	return strings.Join(dropIns, ", ") // systemd has read another text of one of them
 }
 
+// written is a value of a limit as a person reads it.
+func (own ownLimit) written(value uint64) string {
+	text := strconv.FormatUint(value, 10)
+	switch {
+	case strings.HasSuffix(own.property, "USec"):
+		return limit(value).String()
+	case own.Setting == "LimitCPU":
+		return text + "s"
+	}
+	return text // in bytes
+}
+
 // parseLimits are the limits that systemd has loaded for a unit, by property.
-func parseLimits(p properties) map[string]time.Duration {
-	limits := make(map[string]time.Duration)
+func parseLimits(p properties) map[string]uint64 {
+	limits := make(map[string]uint64)
 	for _, own := range (Units{}).ownLimits("") {
-		value, there := p[own.property].Value().(uint64)
-		switch {
-		case !there:
-		case strings.HasSuffix(own.property, "USec"):
-			limits[own.property] = limit(value)
-		default: // in seconds
-			limits[own.property] = limit(min(value, math.MaxUint64/1_000_000) * 1_000_000)
+		if value, there := p[own.property].Value().(uint64); there {
+			limits[own.property] = value
 		}
 	}
 	return limits

@@ -14,7 +14,7 @@ func TestAShorterLimitThanOursIsNamed(t *testing.T) {
 	after := filepath.Join(dir, "teleport-update-recover.service.d", "zzzzzz-other.conf")
 	before := filepath.Join(dir, "service.d", "50-host.conf")
 	writeFile(t, before, "[Service]\nTimeoutStopSec=1\n")
-	writeFile(t, sorts, "[Unit]\nJobRunningTimeoutSec=2\n[Service]\nTimeoutStopSec=1\nLimitCPU=5\n")
+	writeFile(t, sorts, "[Unit]\nJobRunningTimeoutSec=2\n[Service]\nTimeoutStopSec=1\nLimitCPU=5\nLimitFSIZE=150M\n")
 	writeFile(t, after, "[Service]\nNice=5\nTimeoutSec=3\n")
 	all := []string{before, ours, sorts, after}
 	for name, tc := range map[string]struct {
@@ -30,6 +30,8 @@ func TestAShorterLimitThanOursIsNamed(t *testing.T) {
 		"two names in one":               {dropIns: all, loaded: map[string]any{"TimeoutStartUSec": uint64(3e6)}, want: "TimeoutStartSec=3s in " + after},
 		"a job":                          {dropIns: all, loaded: map[string]any{"JobRunningTimeoutUSec": uint64(2e6)}, want: "JobRunningTimeoutSec=2s in " + sorts},
 		"time of the CPU":                {dropIns: all, loaded: map[string]any{"LimitCPUSoft": uint64(5)}, want: "LimitCPU=5s in " + sorts},
+		"the size of files":              {dropIns: all, loaded: map[string]any{"LimitFSIZESoft": uint64(150 << 20)}, want: "LimitFSIZE=157286400 in " + sorts},
+		"files of any size":              {dropIns: all, loaded: map[string]any{"LimitFSIZESoft": ^uint64(0)}},
 		"no drop-in of ours":             {dropIns: []string{before}, loaded: map[string]any{"TimeoutStopUSec": uint64(1e6)}},
 		"a run has three hours":          {unit: u.Service(), dropIns: all, loaded: map[string]any{"TimeoutStartUSec": uint64(3600e6)}, want: "TimeoutStartSec=1h0m0s in " + after},
 		"the program of a transaction":   {unit: transientPrefix + "x.service", dropIns: all, loaded: map[string]any{"RuntimeMaxUSec": uint64(60e6)}, want: "RuntimeMaxSec=1m0s in " + sorts + ", " + after},

@@ -59,10 +59,10 @@ type Unit struct {
 	Restart      string // after which ends systemd starts it again: "no", "on-failure", …
 	JobPending   bool
 
-	RestartDelay time.Duration            // pause before systemd starts a unit that died
-	StartTimeout time.Duration            // Forever if there is none
-	StopTimeout  time.Duration            // Forever if there is none
-	Limits       map[string]time.Duration // after which systemd ends the unit or its job, by property
+	RestartDelay time.Duration     // pause before systemd starts a unit that died
+	StartTimeout time.Duration     // Forever if there is none
+	StopTimeout  time.Duration     // Forever if there is none
+	Limits       map[string]uint64 // by which systemd ends the unit, its job or its writes, by property
 
 	Exit    ExitStatus    // how the main process ended last
 	ExitPID uint32        // the PID of that main process, if none runs now

@@ -52,14 +52,14 @@ func (h *Host) CheckRecovery(ctx context.Context, u systemd.Unit) *failure.Error
 	return nil
 }
 
-// CheckLimits names the limit by which systemd would end one of the updater's own units, u, before it has undone a version; nil
-// without such a limit.
+// CheckLimits names the limit by which one of the updater's own units, u, may not come to the end of an undoing; nil without such a
+// limit.
 func (h *Host) CheckLimits(u systemd.Unit) *failure.Error {
 	short := h.OwnUnits().ShortLimit(u)
 	if short == nil {
 		return nil
 	}
-	return failure.Unchanged("systemd would end %s before a version is undone: %v ranks above the updater's own limit", u.Name, short).
+	return failure.Unchanged("%s may not come to the end of an undoing: %v ranks above the updater's own limit", u.Name, short).
 		To("remove that setting and run `systemctl daemon-reload`")
 }
 

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/systemd"
 )
@@ -59,7 +58,7 @@ func TestWhatKeepsTheRecoveryFromItsWork(t *testing.T) {
 		"a command that skips it":       {func(u *systemd.Unit) { u.Ties.Startup.Before = []string{"ExecCondition=/bin/false"} }, "ExecCondition=/bin/false"},
 		"a time that is too short": {func(u *systemd.Unit) {
 			u.DropIns = []string{"/lib/zzzz-teleport-update.conf", "/etc/zzzzz.conf"}
-			u.Limits = map[string]time.Duration{"TimeoutStartUSec": time.Millisecond, "TimeoutStopUSec": 3 * time.Hour}
+			u.Limits = map[string]uint64{"TimeoutStartUSec": 1000, "TimeoutStopUSec": 10_800_000_000}
 		}, "TimeoutStartSec=1ms in /etc/zzzzz.conf"},
 		"another root": {func(u *systemd.Unit) { u.Ties.View.Root = "RootDirectory=/srv" }, "RootDirectory=/srv"},
 	} {

@@ -37,7 +37,7 @@ var tooShort = []struct{ limit, refusal string }{
 	{"[Service]\nRuntimeMaxSec=2", "RuntimeMaxSec=2s in " + laterFile},
 	{"[Service]\nLimitCPU=1", "LimitCPU=1s in " + laterFile},
 	{"[Service]\nCPUQuota=5%", ""},
-	{"[Service]\nLimitFSIZE=HALF", "file too large; nothing was changed"},
+	{"[Service]\nLimitFSIZE=HALF", "LimitFSIZE=HALF in " + laterFile},
 	{"[Service]\nMemoryMax=64M\nMemorySwapMax=0", ""},
 }
 
@@ -80,7 +80,8 @@ func TestARestoreOnASlowDisk(t *testing.T) {
 	s := largeScene(t, megabytes)
 	tried, violations := 0, 0
 	for _, row := range tooShort {
-		limit := strings.ReplaceAll(row.limit, "HALF", fmt.Sprintf("%dM", megabytes/2))
+		half := strings.NewReplacer("HALF", strconv.Itoa(megabytes*500_000))
+		limit := half.Replace(row.limit)
 		name := strings.NewReplacer("[Service]\n", "", "[Unit]\n", "", "\n", " ").Replace(limit)
 		s.limits("50-host.conf", limit)
 		for _, way := range slowRestores {
@@ -95,7 +96,7 @@ func TestARestoreOnASlowDisk(t *testing.T) {
 			continue
 		}
 		tried++
-		if !t.Run("sorts later, "+name, func(t *testing.T) { s.T = t; s.refusesLimit(limit, row.refusal) }) {
+		if !t.Run("sorts later, "+name, func(t *testing.T) { s.T = t; s.refusesLimit(limit, half.Replace(row.refusal)) }) {
 			violations++
 		}
 		s.T = t
