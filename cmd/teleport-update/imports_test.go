@@ -152,6 +152,7 @@ func TestThereIsOneOfEach(t *testing.T) {
 			"find/store/restore.go":            "a person names the backup at the command line",
 			"cmd/teleport-find/adminclient.go": "a person names the token's file, which may be a pipe",
 			"ospackage/database.go":            "a lock of the package manager's, of which nothing is read",
+			"internal/immutable/":              "a file of a test, to set a flag",
 		}},
 		{"opener of files that others may have put there", "O_RDONLY", "internal/regular", map[string]string{
 			"internal/folder/":                 "a folder",
@@ -160,7 +161,6 @@ func TestThereIsOneOfEach(t *testing.T) {
 			"installer/state/lock.go":          "a lock, of which nothing is read",
 			"installer/transaction/replace.go": "the same, of another updater",
 			"find/server/files/releases.go":    "a name below a folder that is open, which no link leads out of",
-			"find/server/files/repository.go":  "the same",
 		}},
 		{"question for free space", "unix.Statfs(", "internal/space", nil},
 		{"default of a path", `"/var/lib/teleport"`, "internal/layout", nil},
