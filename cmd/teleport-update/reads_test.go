@@ -31,6 +31,7 @@ var looks = []look{
 		"installer/survey.go Config":                    "is the survey's",
 		"installer/transaction/canstart.go FreshConfig": "is for who has to read it again, and says why",
 		"installer/transaction/transact.go config":      "has the journal's text of it, should the file be lost",
+		"installer/unitsatboot.go UnitsAtBoot":          "names the folder of units, before there is a survey of it",
 	}},
 	{"reads updates.yaml again", []string{"FreshConfig"}, "", 0, map[string]string{
 		"installer/transaction/":            "has its own process, and holds the update lock in it",
