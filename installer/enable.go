@@ -171,6 +171,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 		return nil, fmt.Errorf("%w; %s: %s", err, transaction.StaysAsItIs(c), runAgain)
 	}
 	offered.hear(answer, spec)
+	offered.say(i.Machine.Host.Log)
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
 	if stay.Version != "" {
 		t = stay

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"teleport-update/find"
@@ -283,6 +284,17 @@ type offer struct{ template string }
 func (o *offer) hear(answer find.Answer, spec state.Spec) {
 	if len(spec.URLTemplates) == 0 {
 		o.template = answer.ReleaseTemplate
+	}
+}
+
+// say logs where the releases come from although find has some, too.
+func (o *offer) say(log *slog.Logger) {
+	if o.template == "" {
+		return
+	}
+	if _, unfit := fetch.ParseOffered(o.template); unfit == nil {
+		log.Info("the find server has releases, which are used only if --template names them", "used", fetch.DefaultTemplate,
+			"offered", o.template)
 	}
 }
 

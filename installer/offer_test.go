@@ -14,6 +14,7 @@ import (
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
+	"teleport-update/versions/fetch"
 )
 
 const offeredByFind = "https://find.example.com:3443/releases/teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}.tar.gz"
@@ -64,6 +65,10 @@ func TestARefusedEnableShowsTheTemplateThatFindOffers(t *testing.T) {
 			}
 			if shown != want {
 				t.Errorf("it shows %q; want %q", shown, want)
+			}
+			if noted := strings.Contains(said.String(), "the find server has releases"); noted != (tc.shows != "") ||
+				noted && !strings.Contains(said.String(), fetch.DefaultTemplate[:20]) {
+				t.Errorf("it names its source: %v; want %v: %s", noted, tc.shows != "", said)
 			}
 			if warned := strings.Contains(said.String(), "cannot be used"); warned != (tc.warns != "") || !strings.Contains(said.String(), tc.warns) {
 				t.Errorf("want a warning with %q: %s", tc.warns, said)
