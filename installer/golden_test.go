@@ -8,11 +8,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -292,6 +294,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		states[r.State] = true
 		for _, c := range r.Conditions {
 			types[c.Type] = true
+			formed(t, name, c)
 			// A repair must not lift a hold; only what tells of a wait says how to end it.
 			if !slices.Contains([]decision.Type{decision.HostHeld, decision.VersionBacksOff, decision.UpdateWaits}, c.Type) && strings.Contains(c.Message, "update --now") {
 				t.Errorf("%s: %s advises what lifts a hold: %s", name, c.Type, c.Message)
@@ -317,6 +320,27 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		if !states[c.State] || !types[c.Type] {
 			t.Errorf("no scene is in state %s by condition %s", c.State, c.Type)
 		}
+	}
+}
+
+// formed holds a condition to its form: what is wrong, since when, and one thing to do.
+func formed(t *testing.T, name string, c decision.Condition) {
+	t.Helper()
+	quoted := regexp.MustCompile("`[^`]*`")
+	for field, of := range map[string]struct {
+		text     string
+		commands int
+	}{"what": {c.What, 0}, "do": {c.Do, 1}} {
+		words := quoted.ReplaceAllString(of.text, "CMD")
+		switch commands := len(quoted.FindAllString(of.text, -1)); {
+		case words == "", commands > of.commands, utf8.RuneCountInString(words) > 240:
+			t.Errorf("%s: %s of %s is empty, too long, or has %d commands: %s", name, field, c.Type, commands, of.text)
+		case strings.Contains(words, ": "), strings.Contains(words, ";"), strings.Contains(words, "`"), strings.Count(words, "(") != strings.Count(words, ")"):
+			t.Errorf("%s: %s of %s is not one clause: %s", name, field, c.Type, of.text)
+		}
+	}
+	if c.Do == c.What || c.Message == "" {
+		t.Errorf("%s: %s says %+v", name, c.Type, c)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -292,7 +293,7 @@ func (a *app) end(ctx context.Context, i *installer.Installer, name string, done
 func logConditions(log *slog.Logger, r view.Status) {
 	level := map[decision.Severity]slog.Level{decision.Fault: slog.LevelError, decision.Blind: slog.LevelWarn}
 	for _, c := range r.Conditions {
-		log.Log(context.Background(), level[c.Severity], c.Message, "condition", c.Type)
+		log.Log(context.Background(), level[c.Severity], c.What, "condition", c.Type, "since", view.Since(c, time.Time{}), "do", c.Do)
 	}
 }
 

@@ -39,6 +39,17 @@ func (h *facts) backTo() string {
 	return LookAtJournal
 }
 
+// again advises to start an agent that failed, and that systemd does not start again, if nothing speaks against the start.
+func (h *facts) again() string {
+	switch {
+	case h.agent.ActiveState != "failed" || h.keepsFromStarting() != "":
+		return ""
+	case h.c.Spec.Enabled:
+		return "`teleport-update update` starts it; "
+	}
+	return h.advise("`systemctl start teleport` starts it") + "; "
+}
+
 // previous returns the version that a rollback goes back to, if there is one, and why it would be refused, with what helps. Without Deep,
 // previous does not look for a refusal.
 func (h *facts) previous() (previous version.Release, refused string) {

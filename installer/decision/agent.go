@@ -51,11 +51,13 @@ func agentUnstable(h *facts, f *finder) error {
 	if u == nil || u.Release != h.c.Active() || h.agent.State == state.AgentUnknown {
 		return nil
 	}
+	advice := h.backTo()
 	if why := h.Policy.Back; why != "" {
-		f.found(&u.Since, Crashes(u, LookAtJournal)+"; the timer does not go back: "+why)
-		return nil
+		advice = LookAtJournal + "; the timer does not go back: " + why
 	}
-	f.found(&u.Since, Crashes(u, h.backTo()))
+	what := fmt.Sprintf("the agent of version %s crashes again and again (found by %d %s of the timer)", u.Short(), u.Count,
+		Plural(u.Count, "run", "runs"))
+	f.foundWith(&u.Since, what, advice, Crashes(u, advice))
 	return nil
 }
 
@@ -94,14 +96,14 @@ func agentDown(h *facts, f *finder) error {
 	case h.crashing():
 	case a.State == state.AgentRunning && h.loopsUncounted():
 		f.found(nonZero(a.Since), fmt.Sprintf("systemd has restarted the agent %d times since somebody started it, the last time less than "+
-			"a minute ago, and no run of the timer counts that: %s", a.NRestarts, h.backTo()))
+			"a minute ago, and no run of the timer counts that: ", a.NRestarts), h.backTo())
 	case a.State == state.AgentRunning:
 		return h.stepOf(f, true)
 	case a.State == state.AgentFailing:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent of version %s fails (%s, %s): %s", h.c.Active().Short(), orUnknown(a.ActiveState),
-			orUnknown(a.SubState), h.backTo()))
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent of version %s fails (%s, %s): ", h.c.Active().Short(), orUnknown(a.ActiveState),
+			orUnknown(a.SubState)), h.again()+h.backTo())
 	case a.State == state.AgentStopped && enabled && a.LoadState != "masked":
-		f.found(nonZero(a.Since), "the agent is enabled at boot and does not run: "+h.advise("`systemctl start teleport`"+cmp.Or(h.untried(),
+		f.found(nonZero(a.Since), "the agent is enabled at boot and does not run: ", h.advise("`systemctl start teleport`"+cmp.Or(h.untried(),
 			" starts it")))
 	}
 	return nil
@@ -115,9 +117,9 @@ func (h *facts) downInBetween(f *finder, wanted bool, cause string) {
 	switch {
 	case !wanted:
 	case a.State == state.AgentFailing:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent fails %s while %s: %s", how, cause, LookAtJournal))
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent fails %s while %s: ", how, cause), LookAtJournal)
 	case a.State == state.AgentStopped:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run %s while %s", how, cause))
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run %s while %s", how, cause), "")
 	}
 }
 
@@ -128,9 +130,10 @@ func versionBroken(h *facts, f *finder) error {
 	case err != nil:
 		return err
 	case !v.Whole:
-		f.found(nil, fmt.Sprintf("version %s is not whole on disk: %s", h.c.Active().Short(), again))
+		f.found(nil, fmt.Sprintf("version %s is not whole on disk: ", h.c.Active().Short()), again)
 	case v.Unusable != nil:
-		f.found(nil, fmt.Sprintf("the agent could not be started: %v", v.Unusable))
+		why := v.Unusable.Error()
+		f.foundWith(nil, why, rest(why), "the agent could not be started: "+why)
 	case h.Deep, v.Changed: // else a run of the timer has repaired it, or says that it cannot
 		return versionDamaged(h, f, again)
 	}
@@ -145,20 +148,21 @@ func versionDamaged(h *facts, f *finder, again string) error {
 	why, err := h.Pair(h)
 	switch {
 	case err != nil: // nobody knows what helps
-		again = ""
+		f.found(nil, damage.Error(), "")
+		return err
 	case why != nil:
 		again = ", and a repair leaves it: " + wayOut(why)
 	default:
 		again = ": " + again
 	}
-	f.found(nil, damage.Error()+again)
-	return err
+	f.found(nil, damage.Error(), again)
+	return nil
 }
 
 func linksBroken(h *facts, f *finder) error {
 	problems, err := h.Links()
 	if blocked := host.InTheWay(err); blocked != "" {
-		f.found(nil, blocked)
+		f.found(nil, blocked, "")
 		return nil
 	}
 	if err != nil || len(problems) == 0 {
@@ -171,16 +175,16 @@ func linksBroken(h *facts, f *finder) error {
 	}
 	for _, p := range problems {
 		if led != nil && strings.HasPrefix(p, h.Paths().Unit()+" ") {
-			f.found(nil, p+", and a repair leaves it: "+wayOut(led))
+			f.found(nil, p+", and a repair leaves it: ", wayOut(led))
 			continue
 		}
 		switch {
 		case err != nil: // nobody knows what helps
-			f.found(nil, p)
+			f.found(nil, p, "")
 		case why != nil:
-			f.found(nil, p+", and a repair leaves it: "+wayOut(why))
+			f.found(nil, p+", and a repair leaves it: ", wayOut(why))
 		default:
-			f.found(nil, p+": "+h.command()+" puts it back")
+			f.found(nil, p+": ", h.command()+" puts it back")
 		}
 	}
 	return err
@@ -197,17 +201,23 @@ func unitOverruled(h *facts, f *finder) error {
 		return nil // there is no systemd
 	case a.LoadState == "masked":
 		if a.Serves() { // else another check reports a person's wish
-			f.found(nil, "the agent runs, and its next start would fail: "+h.masked())
+			why := h.masked()
+			f.foundWith(nil, because(nextStartFails, clause(why)), rest(why), "the agent runs, and its next start would fail: "+why)
 		}
 		return nil
 	case a.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("systemd has no unit %s that it can start (%s): the next start fails; `systemctl daemon-reload` "+
-			"has it look again in %s", unit, orUnknown(a.LoadState), h.Paths().UnitDir))
+		f.found(nil, fmt.Sprintf("systemd has no unit %s that it can start (%s): the next start fails; ", unit, orUnknown(a.LoadState)),
+			"`systemctl daemon-reload` has it look again in "+h.Paths().UnitDir)
 		return nil
 	case above != "":
-		f.found(nil, outranked(a.Unit, above, masks))
+		text, advice := outranked(a.Unit, above, masks), replaces(above)
+		if masks {
+			advice = fmt.Sprintf("`rm %s && systemctl daemon-reload`, if the agent is to run", above)
+		}
+		f.foundWith(nil, text, advice, text)
 	case a.NeedDaemonReload, h.Deep && h.Unread(a.Unit):
-		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk: `systemctl daemon-reload` has it read the files", unit))
+		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk: ", unit),
+			"`systemctl daemon-reload` has it read the files")
 	}
 	why, err := h.Starts(h)
 	if why == nil && err == nil && h.Deep && h.agent.State.Wanted() {
@@ -215,7 +225,15 @@ func unitOverruled(h *facts, f *finder) error {
 	}
 	problems, _ := h.Links()
 	if ours := h.agent.FragmentPath == h.Paths().Unit(); why != nil && (!ours || len(problems) == 0) { // else it follows from the links
-		f.found(nil, h.overrules(why))
+		text, advice := h.overrules(why), ""
+		if !ours && h.agent.FragmentPath != "" {
+			advice = replaces(h.agent.FragmentPath)
+		}
+		what := text
+		if strings.HasSuffix(clause(text), "its next start would fail") {
+			what = because(nextStartFails, clause(rest(text)))
+		}
+		f.foundWith(nil, what, cmp.Or(advice, rest(text)), text)
 	}
 	return err
 }
@@ -231,6 +249,13 @@ func outranked(u systemd.Unit, by string, masks bool) string {
 	}
 	return fmt.Sprintf("from %s on, systemd takes %s instead of %s: remove the first, and write what is needed of it into a drop-in "+
 		"(`systemctl edit %s`)", from, by, u.FragmentPath, u.Name)
+}
+
+const nextStartFails = "the agent's next start would fail"
+
+// replaces says how to have systemd take the updater's unit instead of a file.
+func replaces(file string) string {
+	return fmt.Sprintf("copy what you need of it into a drop-in, then `mv %[1]s %[1]s.old && systemctl daemon-reload`", file)
 }
 
 func (h *facts) overrules(why error) string {
@@ -263,13 +288,14 @@ func agentOtherVersion(h *facts, f *finder) error {
 	if h.c.Edited() {
 		lead = h.Paths().Config() + " names" // links may lead to the version that runs
 	}
-	f.found(since, fmt.Sprintf("the agent runs %s, and %s version %s: %s", what, lead, linked.Short(), h.restart(a.Runs)))
+	f.found(since, fmt.Sprintf("the agent runs %s, and %s version %s: ", what, lead, linked.Short()), h.restart(a.Runs))
 	return nil
 }
 
 func belowMinimum(h *facts, f *finder) error {
 	if why := h.Policy.Refused; why != "" {
-		f.found(nil, "the active version is one that may not be switched to: "+why)
+		f.foundWith(nil, because("the active version is one that may not be switched to", clause(why)), "",
+			"the active version is one that may not be switched to: "+why)
 	}
 	return nil
 }

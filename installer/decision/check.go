@@ -51,12 +51,14 @@ type Type string
 // NotLookedAt is the type of a condition for a look that failed.
 const NotLookedAt Type = "unknown"
 
-// Condition is a finding about the host, and since when it holds.
+// Condition is a finding about the host: what is wrong, since when, and what to do.
 type Condition struct {
 	Type     Type       `json:"type"`
 	Severity Severity   `json:"severity"`
-	Since    *time.Time `json:"since"` // null if nobody wrote it down
-	Message  string     `json:"message"`
+	What     string     `json:"what"`    // in one clause
+	Since    *time.Time `json:"since"`   // null if nobody wrote it down
+	Do       string     `json:"do"`      // the next step, with one command in backquotes at most
+	Message  string     `json:"message"` // all that is known, for status --explain
 
 	Subject string `json:"-"` // for verify
 }
@@ -168,8 +170,22 @@ type finder struct {
 	notSeen []Condition
 }
 
-func (f *finder) found(since *time.Time, message string) {
-	f.all = append(f.all, Condition{Type: f.check.Type, Severity: f.check.Severity, Since: since, Message: message, Subject: f.check.Subject})
+// found adds a finding. What is wrong is the first clause of what; the rest of it has further facts. The step comes from the advice, else
+// from a command in these facts, else from what helps in general.
+func (f *finder) found(since *time.Time, what, advice string) {
+	next := advice
+	if facts := rest(what); next == "" && command.MatchString(facts) {
+		next = facts
+	}
+	f.foundWith(since, what, next, what+advice)
+}
+
+// foundWith is found with further facts in another order: message has them all.
+func (f *finder) foundWith(since *time.Time, what, advice, message string) {
+	f.all = append(f.all, Condition{
+		Type: f.check.Type, Severity: f.check.Severity, What: clause(what), Since: since, Do: step(advice, f.check.Type), Message: message,
+		Subject: f.check.Subject,
+	})
 }
 
 // has reports whether a check of one of these types has found something.
@@ -179,7 +195,9 @@ func (f *finder) has(types ...Type) bool {
 
 // blind notes a look that failed: each reason once as a condition, and each subject.
 func (f *finder) blind(subject string, why error) {
-	c := Condition{Type: NotLookedAt, Severity: Blind, Message: subject + " could not be looked at: " + why.Error(), Subject: subject}
+	text := subject + " could not be looked at"
+	c := Condition{Type: NotLookedAt, Severity: Blind, What: because(text, why.Error()), Do: step("", NotLookedAt),
+		Message: text + ": " + why.Error(), Subject: subject}
 	sameReason := func(other Condition) bool { return other.Message[len(other.Subject):] == c.Message[len(subject):] }
 	if !slices.ContainsFunc(f.notSeen, sameReason) {
 		f.all = append(f.all, c)

@@ -19,8 +19,8 @@ func clockWrong(h *facts, f *finder) error {
 		at   time.Time
 	}{{"the last run of the timer ended", ended}, {"find answered last", answered}, {"the open transaction began", begun}} {
 		if r.at.Sub(h.Now()) > mayBeAhead {
-			f.found(nil, fmt.Sprintf("by the updater's records, %s at %s, and it is %s now: set the clock if it is wrong (`timedatectl` shows it), "+
-				"then `teleport-update update`", r.what, r.at.Format(time.RFC3339), h.Now().Format(time.RFC3339)))
+			f.found(nil, fmt.Sprintf("by the updater's records, %s at %s, and it is %s now: ", r.what, r.at.Format(time.RFC3339),
+				h.Now().Format(time.RFC3339)), "set the clock if it is wrong, then `teleport-update update`")
 			return nil
 		}
 	}

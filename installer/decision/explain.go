@@ -44,7 +44,7 @@ var helps = map[Type]string{
 	ProgramsClosed:  "`namei -l` on the file that `status` names; open what is closed.",
 	OtherAgents: "`systemctl disable --now` with the unit that `status` names, or have it start a program in another folder before " +
 		"its next restart.",
-	NotLookedAt:     "The sentence has the reason.",
+	NotLookedAt:     "Remove the reason, then run the command again.",
 	UpdatesDisabled: "`teleport-update enable`.",
 	HostPinned:      "`teleport-update unpin`.",
 	HostHeld:        "`teleport-update update --now`, or wait until the cluster wants another version.",
@@ -53,10 +53,10 @@ var helps = map[Type]string{
 	FindUnreachable: "Nothing, if the proxy comes back. Else `teleport-update enable --proxy` with its address.",
 	AgentNotStarted: "Write `/etc/teleport.yaml`, then the command that `status` names.",
 	AgentStarting:   "Nothing, if it ends soon; `systemctl list-jobs` shows what it waits for.",
-	UpdateWaits:     "Nothing; `teleport-update update --now` does not wait.",
-	TargetUnknown:   "`teleport-update update`.",
-	Unproven:        "Start the agent: the next run of the timer proves the version.",
-	NoSystemd:       "Nothing: agent and timer start once systemd runs.",
+	UpdateWaits:     "Wait for a run of the timer, or `teleport-update update --now`.",
+	TargetUnknown:   "The next run of the timer asks, `teleport-update update` asks at once.",
+	Unproven:        "Nothing, if the agent runs, else start it. The next run of the timer proves the version.",
+	NoSystemd:       "Nothing, agent and timer start once systemd runs.",
 	TimerOff:        "Nothing, if your own tools run `teleport-update update`.",
 	TargetNone:      "Set a version in the cluster.",
 	GroupUnknown:    "`teleport-update enable --group GROUP`; `teleport-find status` lists the groups.",
@@ -66,9 +66,9 @@ var helps = map[Type]string{
 	CompanionsOld:   "The command that `status` names, when the users of the services can do without them.",
 	ClusterServers: "Back up the data of the cluster's servers before each change. If the host runs none, write `auth_service: " +
 		"{enabled: no}`.",
-	PackageLeft:  "Nothing: it is tried once a day.",
+	PackageLeft:  "Nothing, it is tried once a day.",
 	VersionsLeft: "End the process, or free the file, that `status` names; the next run removes the version.",
-	Unsigned:     "Nothing: the next version brings one, if the mirror has signatures.",
+	Unsigned:     "Nothing, the next version brings one, if the mirror has signatures.",
 	RuleGone:     "Put the rule back; if it is no longer wanted, `teleport-update policy --forget`.",
 }
 

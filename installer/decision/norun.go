@@ -34,12 +34,12 @@ func noRuns(h *facts, f *finder) error {
 	switch begun := now.Add(-run.InState); {
 	case runs && (run.SubState == "exited" || run.InState > patienceWith(run)):
 		f.found(&begun, fmt.Sprintf("systemd has %s as %s (%s) since %s, no other run begins before this one ends, and %s: "+
-			"`systemctl status %[1]s` shows it, `%[6]s` ends it", run.Name, run.ActiveState, run.SubState, begun.Format(time.RFC3339), last,
-			ending(run)))
+			"`systemctl status %[1]s` shows it, ", run.Name, run.ActiveState, run.SubState, begun.Format(time.RFC3339), last),
+			fmt.Sprintf("`%s` ends it", ending(run)))
 	case !runs && late:
 		f.found(nonZero(due), fmt.Sprintf("no run of the timer begins, and %s: systemd has %s as %s (%s) and %s as %s (%s); see "+
-			"`systemctl status %[2]s %[5]s` and `systemctl list-jobs`, then `systemctl restart %[2]s`", last, timer.Name, timer.ActiveState,
-			timer.SubState, run.Name, run.ActiveState, run.SubState))
+			"`systemctl status %[2]s %[5]s` and `systemctl list-jobs`, then ", last, timer.Name, timer.ActiveState,
+			timer.SubState, run.Name, run.ActiveState, run.SubState), fmt.Sprintf("`systemctl restart %s`", timer.Name))
 	}
 	return nil
 }

@@ -52,14 +52,14 @@ const NamesNoVersion = "the cluster names no version for this host"
 
 func targetNone(h *facts, f *finder) error {
 	if h.aim() == TargetNone {
-		f.found(nil, NamesNoVersion)
+		f.found(nil, NamesNoVersion, "")
 	}
 	return nil
 }
 
 func groupUnknown(h *facts, f *finder) error {
 	if h.NoGroup {
-		f.found(nil, UnknownGroup(h.Group)+h.alsoSwitches())
+		f.found(nil, UnknownGroup(h.Group)+h.alsoSwitches(), "")
 	}
 	return nil
 }
@@ -72,8 +72,8 @@ func UnknownGroup(name string) string {
 
 func settingsUnknown(h *facts, f *finder) error {
 	if names := h.c.UnknownSettings(); len(names) > 0 {
-		f.found(nil, fmt.Sprintf("%s has settings that this program does not know: %s; a newer program wrote them, or they are misspelt",
-			h.Paths().Config(), strings.Join(names, ", ")))
+		what, unknown := h.Paths().Config()+" has settings that this program does not know", strings.Join(names, ", ")
+		f.foundWith(nil, because(what, unknown), "", fmt.Sprintf("%s: %s; a newer program wrote them, or they are misspelt", what, unknown))
 	}
 	return nil
 }
@@ -85,7 +85,8 @@ func changeRefused(h *facts, f *finder) error {
 	}
 	why, err := h.Refuses(h)
 	if why != nil {
-		f.found(nil, "a change of the version would be refused as the host is now: "+wayOut(why))
+		const what = "a change of the version would be refused as the host is now"
+		f.foundWith(nil, because(what, clause(wayOut(why))), rest(wayOut(why)), what+": "+wayOut(why))
 	}
 	return err
 }
@@ -96,11 +97,11 @@ func agentNotEnabled(h *facts, f *finder) error {
 	}
 	switch h.agent.UnitFileState {
 	case "disabled", "enabled-runtime", "linked", "linked-runtime":
-		f.found(nil, "the agent runs and is not enabled: the next boot does not start it. `systemctl enable teleport`")
+		f.found(nil, "the agent runs and is not enabled: the next boot does not start it. `systemctl enable teleport`", "")
 	case "static", "indirect", "generated", "transient": // cannot be enabled by itself
 		if len(h.agent.Ties.WantedBy) == 0 {
 			f.found(nil, fmt.Sprintf("the agent runs, and no unit starts it at the next boot: its unit is %s. `systemctl add-wants "+
-				"multi-user.target %s`", h.agent.UnitFileState, h.Paths().AgentUnit()))
+				"multi-user.target %s`", h.agent.UnitFileState, h.Paths().AgentUnit()), "")
 		}
 	}
 	return nil
@@ -128,8 +129,8 @@ func companionsOld(h *facts, f *finder) error {
 		}
 	}
 	if len(old) > 0 {
-		f.found(nil, fmt.Sprintf("version %s is active, and %s: %s", h.c.Active().Short(), strings.Join(old, ", "),
-			h.adviseRestartOf(units, "`systemctl restart %s`")))
+		f.found(nil, fmt.Sprintf("version %s is active, and %s: ", h.c.Active().Short(), strings.Join(old, ", ")),
+			h.adviseRestartOf(units, "`systemctl restart %s`"))
 	}
 	return err
 }
@@ -138,7 +139,7 @@ func companionsOld(h *facts, f *finder) error {
 func clusterServers(h *facts, f *finder) error {
 	servers, err := h.Servers()
 	if err == nil && servers != "" {
-		f.found(nil, ServersUnsaved+" ("+servers+"): back them up by other means before each change of version")
+		f.found(nil, ServersUnsaved+" ("+servers+"): back them up by other means before each change of version", "")
 	}
 	return nil // a file that cannot be read also keeps the agent from starting, and other checks report it
 }
@@ -148,7 +149,7 @@ const ServersUnsaved = "this host runs servers of the cluster itself, whose data
 
 func packageLeft(h *facts, f *finder) error {
 	if left := h.c.Status.PackagesLeft; len(left) > 0 {
-		f.found(&left[0].Since, DescribeLeft(left))
+		f.foundWith(&left[0].Since, because("the package that brought the agent is not removed yet", DescribeLeft(left)), "", DescribeLeft(left))
 	}
 	return nil
 }
@@ -164,22 +165,22 @@ func DescribeLeft(left []state.PackageLeft) string {
 
 func versionsLeft(h *facts, f *finder) error {
 	if h.VersionsLeft != "" {
-		f.found(nil, h.VersionsLeft)
+		f.found(nil, h.VersionsLeft, "")
 	}
 	return nil
 }
 
 func unsigned(h *facts, f *finder) error {
 	if why := h.Policy.Unsigned; why != "" {
-		f.found(nil, "if signatures were required, the active version would be refused: "+why)
+		f.found(nil, "if signatures were required, the active version would be refused: "+why, "")
 	}
 	return nil
 }
 
 func ruleGone(h *facts, f *finder) error {
 	if gone := h.Policy.Gone; len(gone) > 0 {
-		f.found(nil, fmt.Sprintf("policy.yaml had rules that are gone: %s; put them back, or run "+
-			"`teleport-update policy --forget` if they are no longer wanted", strings.Join(gone, ", ")))
+		f.found(nil, fmt.Sprintf("policy.yaml had rules that are gone: %s; ", strings.Join(gone, ", ")), "put them back, or run "+
+			"`teleport-update policy --forget` if they are no longer wanted")
 	}
 	return nil
 }

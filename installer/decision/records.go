@@ -31,12 +31,12 @@ func records() []Check {
 func recordsBroken(h *facts, f *finder) error {
 	c, err := h.Config()
 	if err != nil {
-		f.found(nil, err.Error())
+		f.foundWith(nil, h.Paths().Config()+" cannot be read", "repair the file, `teleport-update status` checks it", err.Error())
 		return nil
 	}
 	if c.Spec.ActiveVersion != "" {
 		if err := state.CheckStore(h.Paths().Versions()); err != nil {
-			f.found(nil, wayOut(err))
+			f.found(nil, wayOut(err), "")
 			return nil
 		}
 	}
@@ -45,7 +45,7 @@ func recordsBroken(h *facts, f *finder) error {
 		err = fmt.Errorf("%w; the next run, or `teleport-update update`, goes on where it can, and says what to do where it cannot", err)
 	}
 	if err != nil {
-		f.found(nil, err.Error())
+		f.found(nil, err.Error(), "")
 		return nil
 	}
 	if t != nil {
@@ -54,11 +54,11 @@ func recordsBroken(h *facts, f *finder) error {
 	if s := h.Shared; s != nil && h.Now().Sub(s.Last) < sharedFor {
 		f.found(&s.Last, fmt.Sprintf("%s are on one data folder, %s: they overwrite one another's records, and their agents one another's "+
 			"database. Stop the agent and `teleport-update.timer` on one of them, and give it a folder of its own", strings.Join(s.Hosts, " and "),
-			h.Paths().DataDir))
+			h.Paths().DataDir), "")
 	}
 	why, err := h.Fits(h)
 	if why != nil {
-		f.found(nil, h.misfit(why))
+		f.found(nil, h.misfit(why), "")
 	}
 	return err
 }
@@ -80,7 +80,8 @@ func (h *facts) misfit(why error) string {
 
 func transactionRunning(h *facts, f *finder) error {
 	if t, err := h.Transaction(); err == nil && t != nil && t.Running {
-		f.found(&t.Started, t.Working)
+		what, _, _ := strings.Cut(t.Working, " since ")
+		f.foundWith(&t.Started, what, "", t.Working)
 	}
 	return nil // an error is a broken record
 }
@@ -94,16 +95,20 @@ func transactionOpen(h *facts, f *finder) error {
 		}
 		// A full file system may have kept that run from writing down why it failed.
 		if t.Full != nil {
-			text += fmt.Sprintf("; no run can close it now: %v; free some space there, then `teleport-update update`", t.Full)
+			what := because(clause(text)+", and no run can close it now", t.Full.Error())
+			const then = "free some space there, then `teleport-update update`"
+			f.foundWith(&t.Started, what, then, fmt.Sprintf("%s; no run can close it now: %v; %s", text, t.Full, then))
+			return nil
 		}
-		f.found(&t.Started, text)
+		f.found(&t.Started, text, "")
 	}
 	return nil
 }
 
 func policyBroken(h *facts, f *finder) error {
 	if why := h.Policy.Broken; why != nil {
-		f.found(nil, why.Error()+"; the agent goes on, and its version is not changed")
+		text := why.Error()
+		f.foundWith(nil, because(clause(text), clause(rest(text))), rest(text), text+"; the agent goes on, and its version is not changed")
 	}
 	return nil
 }

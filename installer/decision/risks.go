@@ -36,22 +36,24 @@ func risks() []Check {
 
 func enableFailed(h *facts, f *finder) error {
 	if e := h.c.Status.FirstEnable; e != nil && h.c.Spec.ActiveVersion == "" {
-		f.found(&e.Time, fmt.Sprintf("the first enable failed, and nothing tries it again by itself: %s; remove the cause, then `%s`", e.Error,
-			e.Command))
+		then := fmt.Sprintf("remove the cause, then `%s`", e.Command)
+		f.foundWith(&e.Time, because("the first enable failed, and nothing tries it again by itself", e.Error), then,
+			"the first enable failed, and nothing tries it again by itself: "+e.Error+"; "+then)
 	}
 	return nil
 }
 
 func targetRefused(h *facts, f *finder) error {
 	if h.aim() == TargetRefused {
-		f.found(nil, h.Policy.Refusal(h.c.Status.Refused))
+		why := h.Policy.Refusal(h.c.Status.Refused)
+		f.foundWith(nil, because("the update to version "+h.c.Status.Refused.Version+" is refused", clause(why)), rest(why), why)
 	}
 	return nil
 }
 
 func proxyConflict(h *facts, f *finder) error {
 	if h.FollowsAnother != "" {
-		f.found(nil, h.FollowsAnother+h.alsoSwitches())
+		f.found(nil, h.FollowsAnother+h.alsoSwitches(), "")
 	}
 	return nil
 }
@@ -70,13 +72,14 @@ func restartPending(h *facts, f *finder) error {
 	default: // that command leaves the host alone
 		advice = h.adviseRestart("`systemctl restart teleport` restarts it")
 	}
-	f.found(nil, "the agent runs with other settings than its unit has: "+p.String()+". "+advice)
+	const what = "the agent runs with other settings than its unit has"
+	f.foundWith(nil, because(what, p.String()), advice, what+": "+p.String()+". "+advice)
 	return nil
 }
 
 func templateExposed(h *facts, f *finder) error {
 	for _, text := range h.Exposed {
-		f.found(nil, text)
+		f.found(nil, text, "")
 	}
 	return h.Unexamined
 }
@@ -87,7 +90,7 @@ func programsClosed(h *facts, f *finder) error {
 	}
 	text, err := h.Closed(h)
 	if text != "" {
-		f.found(nil, text)
+		f.found(nil, text, "")
 	}
 	return err
 }
@@ -98,7 +101,7 @@ func otherAgents(h *facts, f *finder) error {
 	for _, o := range others {
 		f.found(nil, fmt.Sprintf("%s runs an agent by the linked program (PID %d): its next start is on the version that is linked then, "+
 			"without a backup of its database, and nobody watches it. Do not restart it: have it start a program of its own, "+
-			"in another folder than %s; `systemctl disable --now %[1]s`, if nobody needs it", o.Unit, o.PID, h.Paths().LinkDir))
+			"in another folder than %s; `systemctl disable --now %[1]s`, if nobody needs it", o.Unit, o.PID, h.Paths().LinkDir), "")
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -62,7 +63,8 @@ func unitsLate(h *facts, f *finder) error {
 	}
 	late, err := h.Late()
 	for _, l := range late {
-		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. %s%s", l, UnitsElsewhere, h.alsoSwitches()))
+		text := fmt.Sprintf("%v: the agent is not started after the next boot. %s%s", l, UnitsElsewhere, h.alsoSwitches())
+		f.foundWith(nil, text, "move the units, `teleport-update status --explain units_late` says how", text)
 	}
 	if err != nil {
 		return err
@@ -72,7 +74,7 @@ func unitsLate(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("%s is behind %s, which systemd mounts after it has read its units at boot (`systemctl status %[2]s`): the "+
 			"agent is started without this drop-in after the next boot. Put its content into %[3]s, on the file system of /, and "+
 			"remove it; then `systemctl daemon-reload`", d.File, d.Mount,
-			filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")))
+			filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")), "")
 	}
 	return err
 }
@@ -87,7 +89,7 @@ func recoveryBroken(h *facts, f *finder) error {
 	if why, err := h.Recovery(h); err != nil {
 		return err
 	} else if why != nil {
-		f.found(nil, fmt.Sprintf("%v, and %s: %s", why.What, counts, why.Fix))
+		f.found(nil, fmt.Sprintf("%v, and %s: ", why.What, counts), why.Fix)
 		return nil
 	}
 	if program := o.Recovery.ExecStart; program != "" {
@@ -96,7 +98,7 @@ func recoveryBroken(h *facts, f *finder) error {
 			return err
 		}
 		if why != nil {
-			f.found(nil, fmt.Sprintf("the recovery at boot cannot run: %v, and %s", why, counts))
+			f.found(nil, fmt.Sprintf("the recovery at boot cannot run: %v, and %s", why, counts), "")
 			return nil
 		}
 	}
@@ -105,16 +107,16 @@ func recoveryBroken(h *facts, f *finder) error {
 	}
 	// The check of the updater's units reports a file that is missing or changed, with the command that puts it back first.
 	if len(o.Problems) == 0 && h.Unread(o.Recovery) {
-		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk, so it cannot be told what the next boot starts: "+
-			"`systemctl daemon-reload` has it read the files", o.Recovery.Name))
+		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk, so it cannot be told what the next boot starts: ",
+			o.Recovery.Name), "`systemctl daemon-reload` has it read the files")
 	}
 	if why, err := h.RecoveryNeeds(h); err != nil {
 		return err
 	} else if why != nil {
-		f.found(nil, fmt.Sprintf("%v, and %s: %s", why.What, counts, why.Fix))
+		f.found(nil, fmt.Sprintf("%v, and %s: ", why.What, counts), why.Fix)
 	}
 	if err := h.Rescuer(h); err != nil {
-		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts))
+		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts), "")
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func otherUpdater(h *facts, f *finder) error {
 		if why.Fix != "" {
 			text += ": " + why.Fix
 		}
-		f.found(nil, text)
+		f.found(nil, text, "")
 	}
 	return nil
 }
@@ -133,15 +135,15 @@ func otherUpdater(h *facts, f *finder) error {
 func updaterBroken(h *facts, f *finder) error {
 	o, err := h.Own(h)
 	for _, p := range o.Problems {
-		f.found(nil, p+"; `teleport-update update` repairs it")
+		f.found(nil, p+"; ", "`teleport-update update` repairs it")
 	}
 	for _, p := range o.Overruled {
-		f.found(nil, p)
+		f.found(nil, p, "")
 	}
 	if u := o.Run; err == nil && !o.Others && len(u.Command) > 0 && !u.Runs("update") && !u.RunsByShell("teleport-update update") {
 		// Its words may hold a password. A shell command that updates nothing leaves no trace of a run.
 		f.found(nil, fmt.Sprintf("%s starts %s, which updates nothing: look at %s", u.Name, u.Command[0],
-			strings.Join(u.OthersDropIns(), ", ")))
+			strings.Join(u.OthersDropIns(), ", ")), "")
 	}
 	if err != nil || o.Others {
 		return err
@@ -149,14 +151,14 @@ func updaterBroken(h *facts, f *finder) error {
 	if why, err := h.RunLimit(h); err != nil {
 		return err
 	} else if why != nil {
-		f.found(nil, fmt.Sprintf("%v: %s", why.What, why.Fix))
+		f.found(nil, fmt.Sprintf("%v: ", why.What), why.Fix)
 	}
 	if !h.Deep {
 		return nil
 	}
 	why, err := h.RunNeeds(h)
 	if why != nil {
-		f.found(nil, fmt.Sprintf("%v: %s", why.What, why.Fix))
+		f.found(nil, fmt.Sprintf("%v: ", why.What), why.Fix)
 	}
 	return err
 }
@@ -207,7 +209,7 @@ func timerStopped(h *facts, f *finder) error {
 		return err
 	}
 	if _, stopped := h.timer(); stopped != "" {
-		f.found(nil, stopped)
+		f.found(nil, stopped, "")
 	}
 	return nil
 }
@@ -238,14 +240,16 @@ func runNotMade(h *facts, f *finder) error {
 	see := fmt.Sprintf("see `systemctl status %s` and `journalctl -u %[1]s`", run.Name)
 	switch {
 	case run.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s: %s", run.Name, run.LoadState, host.MendOwn(run)))
+		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s: ", run.Name, run.LoadState), host.MendOwn(run))
 	case !well && !(recorded(run, ticks) && run.Result == "exit-code") && ticks.Good.Before(at):
-		f.found(nonZero(at), fmt.Sprintf("systemd says of the last run of the timer: Result=%s, %s; %s", run.Result, run.Exit.Quoted(), see))
+		what := fmt.Sprintf("the last run of the timer did not end well (Result=%s, %s)", run.Result, run.Exit.Quoted())
+		f.foundWith(nonZero(at), what, see,
+			fmt.Sprintf("systemd says of the last run of the timer: Result=%s, %s; %s", run.Result, run.Exit.Quoted(), see))
 	case well && run.Skipped.After(ticks.Good) && run.Skipped.After(run.ExitedAt):
-		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skipped the last run of the timer: ConditionResult=no or AssertResult=no; %s", see))
+		f.found(nonZero(run.Skipped), "systemd skipped the last run of the timer: ConditionResult=no or AssertResult=no; ", see)
 	case well && didNothing(h, o):
-		f.found(nonZero(run.ExitedAt), fmt.Sprintf("systemd says of the last run of the timer: Result=success, and the run left nothing in %s; "+
-			"%s", h.Paths().Ticks(), see))
+		f.foundWith(nonZero(run.ExitedAt), "the last run of the timer did nothing", see, fmt.Sprintf("systemd says of the last run of the "+
+			"timer: Result=success, and the run left nothing in %s; %s", h.Paths().Ticks(), see))
 	}
 	return nil
 }
@@ -262,8 +266,19 @@ func runsFail(h *facts, f *finder) error {
 	if t.Failing == nil || t.Unreachable != nil && h.Answered {
 		return nil // find answers again
 	}
-	f.found(&t.Failing.First, describeFailing(t.Failing))
+	n := t.Failing.Count
+	what := because(fmt.Sprintf("the last %d %s of the timer failed", n, Plural(n, "run", "runs")), t.Failing.Error)
+	advice := "remove the cause, then `teleport-update update`"
+	if t.Failing.Cause == (state.Cause{}) && (h.AskError != "" || t.Unreachable != nil) {
+		advice = h.repairFind()
+	}
+	f.foundWith(&t.Failing.First, what, advice, describeFailing(t.Failing))
 	return nil
+}
+
+// repairFind says on which machine find is to be repaired before the next attempt.
+func (h *facts) repairFind() string {
+	return fmt.Sprintf("have find on %s answer this host, then `teleport-update update`", cmp.Or(h.c.Spec.Proxy, "the proxy"))
 }
 
 func describeFailing(f *state.Failing) string {

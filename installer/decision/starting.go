@@ -33,19 +33,20 @@ func (h *facts) stepOf(f *finder, tooLong bool) error {
 	switch step {
 	case survey.Exited:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent has no process, and systemd starts it no more: its unit stays %s (%s), because of "+
-			"RemainAfterExit=: %s", a.ActiveState, a.SubState, h.advise("`systemctl restart teleport` starts it")))
+			"RemainAfterExit=: ", a.ActiveState, a.SubState), h.advise("`systemctl restart teleport` starts it"))
 	case survey.Frozen:
-		f.found(nil, fmt.Sprintf("somebody keeps the agent's processes from running (systemctl freeze): `%s` has them go on", a.Thaw()))
+		f.found(nil, fmt.Sprintf("somebody keeps the agent's processes from running (systemctl freeze): `%s` has them go on", a.Thaw()), "")
 	case survey.Halted:
-		f.found(nil, fmt.Sprintf("a signal has stopped the agent's process (SIGSTOP): `kill -CONT %d` has it go on", a.Process.PID))
+		f.found(nil, fmt.Sprintf("a signal has stopped the agent's process (SIGSTOP): `kill -CONT %d` has it go on", a.Process.PID), "")
 	case survey.Queued:
-		f.found(nonZero(a.Since), "the agent does not run: "+(&systemd.BlockedError{Unit: unit, By: delay.By}).Error())
+		why := (&systemd.BlockedError{Unit: unit, By: delay.By}).Error()
+		f.foundWith(nonZero(a.Since), because("the agent does not run", clause(why)), rest(why), "the agent does not run: "+why)
 	case survey.Starting:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run: systemd has not come to the end of its start (%s, %s); %s",
-			a.ActiveState, a.SubState, shows))
+			a.ActiveState, a.SubState, shows), "")
 	case survey.Stopping:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent is being stopped: systemd has not come to the end of that (%s, %s); %s", a.ActiveState,
-			a.SubState, shows))
+			a.SubState, shows), "")
 	}
 	return nil
 }

@@ -53,14 +53,14 @@ func waits() []Check {
 
 func updatesDisabled(h *facts, f *finder) error {
 	if !h.c.Spec.Enabled {
-		f.found(nil, "updates are disabled; `teleport-update enable` turns them on"+h.alsoSwitches())
+		f.found(nil, "updates are disabled; ", "`teleport-update enable` turns them on"+h.alsoSwitches())
 	}
 	return nil
 }
 
 func hostPinned(h *facts, f *finder) error {
 	if h.c.Spec.Pinned {
-		f.found(nil, fmt.Sprintf("pinned to %s; `teleport-update unpin` lets it follow the cluster again", h.c.Spec.ActiveVersion))
+		f.found(nil, fmt.Sprintf("pinned to %s; ", h.c.Spec.ActiveVersion), "`teleport-update unpin` lets it follow the cluster again")
 	}
 	return nil
 }
@@ -71,8 +71,8 @@ func hostHeld(h *facts, f *finder) error {
 		if h.Desired.Version != "" {
 			wish = h.Desired.Version
 		}
-		f.found(&held.Since, fmt.Sprintf("the host is held since a rollback by hand, and does not switch to version %s; "+
-			"`teleport-update update --now` releases it", wish))
+		f.found(&held.Since, fmt.Sprintf("the host is held since a rollback by hand, and does not switch to version %s; ", wish),
+			"`teleport-update update --now` releases it")
 	}
 	return nil
 }
@@ -86,8 +86,9 @@ func versionBacksOff(h *facts, f *finder) error {
 		since = &u.Time
 	}
 	failed := h.c.Status.FailureOf(h.Desired)
-	f.found(since, fmt.Sprintf("version %s failed %d %s; next attempt at %s, `teleport-update update --now` tries at once",
-		failed.Version, failed.Attempts, Plural(failed.Attempts, "time", "times"), failed.NextAttempt.Format(time.RFC3339)))
+	what := fmt.Sprintf("version %s failed %d %s", failed.Version, failed.Attempts, Plural(failed.Attempts, "time", "times"))
+	f.foundWith(since, because(what, failed.Error), "`teleport-update update --now` tries at once",
+		fmt.Sprintf("%s; next attempt at %s, `teleport-update update --now` tries at once", what, failed.NextAttempt.Format(time.RFC3339)))
 	return nil
 }
 
@@ -109,14 +110,16 @@ func runFailed(h *facts, f *finder) error {
 	if !t.Ended.IsZero() {
 		at = ", at " + t.Ended.Format(time.RFC3339) + ","
 	}
-	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer%s failed: %s", at, t.Error))
+	f.foundWith(nonZero(t.Ended), because("the last run of the timer failed", t.Error), "",
+		fmt.Sprintf("the last run of the timer%s failed: %s", at, t.Error))
 	return nil
 }
 
 func findUnreachable(h *facts, f *finder) error {
 	t := h.Ticks()
 	if u := t.Unreachable; u != nil && t.Failing == nil && !h.Answered {
-		f.found(&u.Since, fmt.Sprintf("the proxy's find endpoint cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error))
+		f.foundWith(&u.Since, because("the proxy's find endpoint cannot be reached", u.Error), h.repairFind(),
+			fmt.Sprintf("the proxy's find endpoint cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error))
 	}
 	return nil
 }
@@ -128,7 +131,7 @@ func agentNotStarted(h *facts, f *finder) error {
 	}
 	since := nonZero(a.Since)
 	if a.LoadState == "masked" {
-		f.found(since, "the agent does not run, and a person keeps it from starting: "+h.adviseAfter(h.masked(), behindMask,
+		f.found(since, "the agent does not run, and a person keeps it from starting: ", h.adviseAfter(h.masked(), behindMask,
 			"`systemctl enable --now teleport`"))
 		return nil
 	}
@@ -138,17 +141,17 @@ func agentNotStarted(h *facts, f *finder) error {
 	configured, err := h.Configured()
 	switch {
 	case err != nil:
-		f.found(since, "the agent does not run, and nothing starts it")
+		f.found(since, "the agent does not run, and nothing starts it", "")
 		return errors.New(wayOut(err))
 	case !configured:
-		f.found(since, "the agent does not run, and nothing starts it: "+h.adviseAfter("write its configuration", onceConfigured,
+		f.found(since, "the agent does not run, and nothing starts it: ", h.adviseAfter("write its configuration", onceConfigured,
 			"`systemctl enable --now teleport`"))
 	case h.c.Status.Unproven:
-		f.found(since, "the agent does not run, and nothing starts it: "+h.advise("`systemctl enable --now teleport`"+h.untried()))
+		f.found(since, "the agent does not run, and nothing starts it: ", h.advise("`systemctl enable --now teleport`"+h.untried()))
 	default:
 		f.found(since,
-			"the agent does not run, and is not enabled at boot, as after a person stopped and disabled it, or on a new system disk: "+
-				h.advise("`systemctl enable --now teleport` starts it"))
+			"the agent does not run, and is not enabled at boot, as after a person stopped and disabled it, or on a new system disk: ",
+			h.advise("`systemctl enable --now teleport` starts it"))
 	}
 	return nil
 }
@@ -158,13 +161,12 @@ func updateWaits(h *facts, f *finder) error {
 		return nil
 	}
 	if again, waits := h.c.Status.AgainAt(h.Desired, h.Now()); waits {
-		f.found(&h.c.Status.Returned.Since, Returned(h.Desired, again))
+		f.found(&h.c.Status.Returned.Since, Returned(h.Desired, again), "")
 		return nil
 	}
 	if h.Jitter != nil {
 		f.found(nil, fmt.Sprintf("the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at "+
-			"once. `teleport-update update --now` switches now",
-			h.Desired.Short(), h.Jitter.Format(time.RFC3339)))
+			"once. `teleport-update update --now` switches now", h.Desired.Short(), h.Jitter.Format(time.RFC3339)), "")
 		return nil
 	}
 	timer := "a run of the timer switches to it once it is this host's turn"
@@ -175,7 +177,7 @@ func updateWaits(h *facts, f *finder) error {
 	} else if f.has(RunNotMade, NoRuns) {
 		timer = "once runs of the timer work again, or by `teleport-update update`, this host switches to it when it is its turn"
 	}
-	f.found(nil, fmt.Sprintf("the cluster wants %s; %s", h.Desired.Short(), timer))
+	f.found(nil, fmt.Sprintf("the cluster wants %s; %s", h.Desired.Short(), timer), "")
 	return nil
 }
 
@@ -187,7 +189,8 @@ func targetUnknown(h *facts, f *finder) error {
 	if why == "" {
 		why = "it has not been asked yet"
 	}
-	f.found(nil, "the version that the cluster wants is not known: "+why)
+	const what = "the version that the cluster wants is not known"
+	f.foundWith(nil, because(what, why), "", what+": "+why)
 	return nil
 }
 
@@ -200,20 +203,20 @@ func unproven(h *facts, f *finder) error {
 		since = &u.Time
 	}
 	f.found(since, fmt.Sprintf("version %s is not proven yet: the agent was not running when the host switched to it; a run of "+
-		"the timer proves it once the agent was healthy for the health window", h.c.Spec.ActiveVersion))
+		"the timer proves it once the agent was healthy for the health window", h.c.Spec.ActiveVersion), "")
 	return nil
 }
 
 func noSystemd(h *facts, f *finder) error {
 	if h.blind == nil && h.agent.State == state.AgentUnknown {
-		f.found(nil, "systemd does not run here: nobody can say how the agent is, and agent and timer start once it does")
+		f.found(nil, "systemd does not run here: nobody can say how the agent is, and agent and timer start once it does", "")
 	}
 	return nil
 }
 
 func timerOff(h *facts, f *finder) error {
 	if off, _ := h.timer(); off != "" {
-		f.found(nil, off)
+		f.found(nil, off, "")
 	}
 	return nil
 }

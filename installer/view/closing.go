@@ -26,15 +26,13 @@ func (r Status) Closing() string {
 		case c.Type == decision.HostPinned && makesState:
 			say = append(say, "The host stays on it until `teleport-update unpin`.")
 		case makesState, c.Severity == decision.Fault, c.Severity == decision.Blind, slices.Contains(alwaysSaid, c.Type):
-			say = append(say, sentence(c.Message))
+			say = append(say, sentence(c.What+": "+c.Do))
 		}
 	}
 	switch {
 	case r.has(decision.TimerOff, decision.TimerStopped):
 	case r.State == decision.Idle:
 		say = append(say, "The timer follows the cluster, and looks every ten minutes.")
-	case len(r.Conditions) > 0 && r.Conditions[0].Type == decision.TargetUnknown:
-		say = append(say, "The next run of the timer asks, `teleport-update update` asks at once.")
 	}
 	return strings.Join(say, " ")
 }

@@ -10,20 +10,24 @@ import (
 	"teleport-update/internal/console"
 )
 
-// Text writes the report for a person: the state first, then each other condition, faults
-// before settings and notes.
+// Text writes the report for a person: the state first, then each condition, faults before settings and notes. A condition has three lines:
+// what is wrong, since when, and what to do.
 func (r Status) Text(w io.Writer) {
 	line := lines(w, "%-15s %v\n")
-	line("State", fmt.Sprintf("%s: %s", r.State, r.Explanation))
-	for _, c := range r.Conditions {
-		if c.Message != r.Explanation {
-			line(headings[c.Severity], c.Message)
-		}
+	if r.State == decision.Idle {
+		line("State", fmt.Sprintf("%s: %s", r.State, r.Explanation))
+	} else {
+		line("State", string(r.State))
 	}
-	for _, c := range r.Conditions {
-		if r.State.Alarming() && c.Message == r.Explanation {
-			line("Explained", fmt.Sprintf("`teleport-update status --explain %s`", c.Type))
-			break
+	for n, c := range r.Conditions {
+		if r.State == decision.Idle && c.Message == r.Explanation {
+			continue
+		}
+		line(headings[c.Severity], c.What)
+		line("  since", Since(c, r.now))
+		line("  do", c.Do)
+		if n == 0 && r.State.Alarming() {
+			line("  explained", fmt.Sprintf("`teleport-update status --explain %s`", c.Type))
 		}
 	}
 	line("Agent", r.Agent.Text(r.now))
@@ -60,7 +64,7 @@ func (r Status) Text(w io.Writer) {
 	}
 }
 
-// headings begin the lines of conditions that do not make the state.
+// headings begin the lines of conditions.
 var headings = map[decision.Severity]string{decision.Fault: "Fault", decision.Blind: "Unknown", decision.Busy: "Also",
 	decision.Setting: "Setting", decision.Note: "Note"}
 
@@ -99,6 +103,14 @@ func lines(w io.Writer, format string) func(name, value string) {
 			fmt.Fprintf(w, format, name+":", console.Line(value))
 		}
 	}
+}
+
+// Since returns since when a condition holds.
+func Since(c decision.Condition, now time.Time) string {
+	if c.Since == nil {
+		return "not recorded, seen now"
+	}
+	return At(*c.Since, now)
 }
 
 // at returns a time, and how far off it is.

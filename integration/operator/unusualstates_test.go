@@ -13,7 +13,8 @@ import (
 // On a host whose timer starts nothing each command says so, and with what the timer comes
 // back; nothing claims to repair what an administrator wants.
 func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
-	const off = "updater's timer is masked, and no run starts by itself: `systemctl unmask teleport-update.timer`"
+	const masked, unmask = "updater's timer is masked, and no run starts by itself", "`systemctl unmask teleport-update.timer`"
+	const off = masked + ": " + unmask
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
@@ -42,13 +43,13 @@ func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
 	}
 	s.Must("systemctl", "mask", "--now", "teleport-update.timer")
 	says("update", "Teleport 1.0.0 is installed. The agent runs it.", off)
-	says("status", "Setting:", off)
+	says("status", "Setting:", masked, unmask)
 	says("verify", "ok   timer: the "+off)
 	says("pin", "The host stays on it until `teleport-update unpin`.", off)
 	s.Wants("1.1.0")
 	says("status --offline", "pinned")
 	s.Must(updater, "unpin")
-	says("status", "the cluster wants 1.1.0", off)
+	says("status", "the cluster wants 1.1.0", masked, unmask)
 	says("unpin", "Teleport 1.0.0 is installed. The agent runs it.", off)
 	says("update --now", "Teleport 1.1.0 is installed. The agent runs it.", off)
 	says("rollback", "Teleport 1.0.0 is installed. The agent runs it.", "The host is held", off)

@@ -80,7 +80,8 @@ func whyFile(path string) (why, err error) {
 	if noexec, err := space.NoExec(path); err != nil {
 		return nil, err
 	} else if noexec {
-		return fmt.Errorf("%s cannot be executed: its file system is mounted noexec (see `findmnt -T %s`); mount it with exec", path, path), nil
+		return fmt.Errorf("%s cannot be executed because its file system is mounted noexec: "+
+			"`mount -o remount,bind,exec \"$(findmnt -no TARGET -T %[1]s)\"`", path), nil
 	}
 	if err := unix.Access(path, unix.X_OK); errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("%s may not be executed: %w", path, err), nil
