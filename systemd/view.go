@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,7 @@ type View struct {
 
 // Veil is one setting over a path and all below it; a deeper one overrides those above it.
 type Veil struct {
-	Path    string // without links
+	Path    string
 	Setting string // as a unit file has it
 	Of      Access
 	Lifted  bool // it allows again what one above it denies: BindPaths=, ExecPaths=, ReadWritePaths=
@@ -88,7 +87,6 @@ func parseView(p properties) View {
 		}
 	}
 	v.addMounts(p)
-	v.resolveLinks()
 	return v
 }
 
@@ -157,12 +155,14 @@ func (v View) Denies(path string, to Access) string {
 // over returns the setting of the deepest veil over a path, or the given setting if no veil covers it.
 func (v View) over(path string, of Access, setting string) string {
 	depth := -1
+	paths := v.withoutLinks(of)
 	for _, veil := range v.Veils {
-		covers := veil.Path == "/" || path == veil.Path || strings.HasPrefix(path, veil.Path+"/")
-		if veil.Of != of || !covers || len(veil.Path) < depth {
+		real := paths[veil.Path]
+		covers := real == "/" || path == real || strings.HasPrefix(path, real+"/")
+		if veil.Of != of || !covers || len(real) < depth {
 			continue
 		}
-		setting, depth = veil.Setting, len(veil.Path)
+		setting, depth = veil.Setting, len(real)
 		if veil.Lifted {
 			setting = ""
 		}
@@ -170,18 +170,20 @@ func (v View) over(path string, of Access, setting string) string {
 	return setting
 }
 
-// resolveLinks replaces the paths of the veils by the paths that their links lead to: once for all that is asked of the view, for
-// the table of mounts is long. The path of a mount has no links, so a file server behind it is not asked. If a file system does
-// not answer for a path, or there is no such file, the path stays as written.
-func (v *View) resolveLinks() {
+// withoutLinks returns the paths of the veils over one kind of access, each without links. The path of a mount has none, so a
+// file server behind it is not asked. If a file system does not answer for a path, or there is no such file, the path stays as
+// written.
+func (v View) withoutLinks(of Access) map[string]string {
+	all := make(map[string]string)
 	var asked []string
 	for _, veil := range v.Veils {
-		if !slices.Contains(asked, veil.Path) {
+		if _, known := all[veil.Path]; veil.Of == of && !known {
+			all[veil.Path] = veil.Path
 			asked = append(asked, veil.Path)
 		}
 	}
 	if len(asked) == 0 {
-		return // without reading the mounts, which would slow each run of the timer
+		return all // without reading the mounts, which would slow each run of the timer
 	}
 	mounts, _ := procfs.Host().Mounts()
 	asked = slices.DeleteFunc(asked, func(path string) bool { return slices.Contains(mounts, path) })
@@ -196,19 +198,15 @@ func (v *View) resolveLinks() {
 		}
 	}()
 	limit := time.After(lookLimit)
-	resolved := make(map[string]string)
-	for len(resolved) < len(asked) {
+	for range asked {
 		select {
 		case answer := <-answers:
-			resolved[answer[0]] = answer[1]
-			continue
+			all[answer[0]] = answer[1]
 		case <-limit:
+			return all
 		}
-		break
 	}
-	for i, veil := range v.Veils {
-		v.Veils[i].Path = cmp.Or(resolved[veil.Path], veil.Path)
-	}
+	return all
 }
 
 // lookLimit bounds the wait for a file system: one whose server is away never answers, and a look at a host must come to an
