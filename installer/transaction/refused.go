@@ -58,7 +58,7 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 // stop did not come to its end, or a job was not begun.
 func ofTheHost(err error) bool {
 	switch job, isJob := errors.AsType[*systemd.JobError](err); {
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case errors.Is(err, unix.ENOSPC): // the next run looks for room before it stops the agent; a quota (EDQUOT) it does not see
 		return true
 	case failure.Is[*reloadError](err), failure.Is[*untriedError](err):
 		return true
