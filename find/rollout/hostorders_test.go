@@ -9,6 +9,7 @@ import (
 // hostGiven is an order to a host as people know it.
 type hostGiven struct {
 	action HostAction
+	group  string // of the host then
 	to     Semver // of an update: where the host goes
 	at     time.Time
 	until  time.Time
@@ -59,11 +60,13 @@ func (h *history) holds(host *Host) (g hostGiven, is hold) {
 	case h.rollout == nil || !h.rollout.Of(h.version) || g.at.Before(h.orders.started):
 		return g, over
 	}
-	groups, name := h.rollout.Status.Groups, host.Group
-	if h.rollout.group(name) < 0 && len(groups) > 0 {
-		name = groups[len(groups)-1].Name
+	ended := h.orders.started
+	for _, name := range []string{g.group, host.Group} {
+		if groups := h.rollout.Status.Groups; h.rollout.group(name) < 0 && len(groups) > 0 {
+			name = groups[len(groups)-1].Name
+		}
+		ended = later(ended, h.orders.stopped[name])
 	}
-	ended := later(h.orders.started, h.orders.stopped[name])
 	switch {
 	case g.at.Before(ended):
 		return g, over
@@ -152,7 +155,7 @@ func (h *history) hostOrder() string {
 		delete(h.orders.given, host.ID)
 		return ""
 	}
-	g := hostGiven{action: o.Action, at: h.now, until: o.Until, to: Semver(o.To)}
+	g := hostGiven{action: o.Action, group: host.Group, at: h.now, until: o.Until, to: Semver(o.To)}
 	switch {
 	case o.Action == HoldHost:
 	case o.To == BackToStart:

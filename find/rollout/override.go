@@ -23,11 +23,12 @@ func (a *HostAction) UnmarshalText(text []byte) error {
 
 // Override is a person's order to one host. It holds until it is released or its time is over. An order to update also ends
 // with the rollout in which it was given: the host does not go ahead of its group for a version that nobody knew. It ends if the
-// host's group is halted or rolled back after it.
+// host's group, that of the order or that of now, is halted or rolled back after it.
 type Override struct {
 	Action HostAction `json:"action"`
-	// Target is the target of the rollout in which an update was ordered.
+	// Target is the target of the rollout in which an update was ordered, Group the group that the host was in then.
 	Target Semver `json:"target,omitempty"`
+	Group  string `json:"group,omitempty"`
 	// To is the version of an update; empty for the target of the rollout.
 	To    Semver    `json:"to,omitempty"`
 	Since time.Time `json:"since"`
@@ -75,10 +76,10 @@ func (list Overrides) Of(host HostID, group string, r *Rollout, now time.Time) (
 	case r == nil || r.Status.StartTime.IsZero() || o.Target != r.Spec.TargetVersion:
 		return o, false
 	}
-	return o, !o.Since.Before(r.updatesSince(group))
+	return o, o.Since.After(later(r.updatesSince(group), r.updatesSince(o.Group)))
 }
 
-// updatesSince returns the moment since which an order to update must have been given to hold for a host of a group: the start
+// updatesSince returns the moment after which an order to update must have been given to hold for a host of a group: the start
 // of the rollout, or when the group was halted or rolled back last.
 func (r *Rollout) updatesSince(group string) time.Time {
 	i := r.group(group)
@@ -146,8 +147,9 @@ func (o HostOrder) Apply(c *Config, v *Version, r *Rollout, list Overrides, now 
 		return nil, refuse("%d hosts have orders of their own already: release some, or make a group of them", len(next))
 	}
 	if o.Action == UpdateHost {
-		made.Target = r.Spec.TargetVersion
-		made.Since = later(now, r.updatesSince(o.Host.Group)) // another server may have written it, by its own clock
+		made.Target, made.Group = r.Spec.TargetVersion, o.Host.Group
+		// Times are in whole seconds, and another server may have written that one, by its own clock.
+		made.Since = later(now, r.updatesSince(o.Host.Group).Add(time.Second))
 		if why := o.whyNot(c, v, now); why != "" {
 			return nil, refuse("host %s %s", name, why)
 		}

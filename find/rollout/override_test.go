@@ -126,13 +126,14 @@ func TestAnOrderToUpdateEndsIfItsGroupStops(t *testing.T) {
 			wantOrdered := func(want bool) {
 				t.Helper()
 				s := w.snapshot().With(list)
-				got, other := short(s.Find(Query{Group: "dev", Host: hostID("dev-0")}, w.now)), short(s.Find(Query{Group: "dev", Host: hostID("dev-1")}, w.now))
-				if (got == "17.1.0 now") != want || !want && got != other {
-					t.Errorf("%s: the host is told %s, another one %s; want the order's answer %v", w.states(), got, other, want)
+				for _, group := range []string{"dev", "prod"} { // its own, and one that it changes to
+					got, other := short(s.Find(Query{Group: group, Host: hostID("dev-0")}, w.now)), short(s.Find(Query{Group: group, Host: hostID("dev-1")}, w.now))
+					if (got == "17.1.0 now") != want || !want && got != other {
+						t.Errorf("%s: in %s the host is told %s, another one %s; want the order's answer %v", w.states(), group, got, other, want)
+					}
 				}
 			}
 			wantOrdered(true)
-			w.now = w.now.Add(time.Minute)
 			stop(w)
 			wantOrdered(false)
 			w.tick()

@@ -10,6 +10,7 @@ import (
 // hostOrder is a person's order to one host: to update, also back, or to stay.
 type hostOrder struct {
 	action string // update or hold
+	group  string // of the host then
 	to     string
 	at     time.Time
 	until  time.Time // zero for no end
@@ -27,8 +28,8 @@ func (m *model) groupOf(name string) *group {
 	return m.rollout.groups[i]
 }
 
-// orderThatHolds is the order of a host, or nil. An order to update ends with the rollout, and if the group of the host is
-// halted or rolled back after it.
+// orderThatHolds is the order of a host, or nil. An order to update ends with the rollout, and if the group of the host, that of
+// the order or that of now, is halted or rolled back after it.
 func (m *model) orderThatHolds(host, groupName string) *hostOrder {
 	o := m.orders[host]
 	switch {
@@ -39,8 +40,10 @@ func (m *model) orderThatHolds(host, groupName string) *hostOrder {
 	case o.at.Before(m.rollout.since):
 		return nil
 	}
-	if g := m.groupOf(groupName); g != nil && o.at.Before(g.stopped) {
-		return nil
+	for _, name := range []string{o.group, groupName} {
+		if g := m.groupOf(name); g != nil && o.at.Before(g.stopped) {
+			return nil
+		}
 	}
 	return o
 }
@@ -75,6 +78,7 @@ func (h *history) orderHost() {
 		h.logf("refused: %s to %s: %v", o.Action, m.id[:4], err)
 		return
 	}
+	h.ordered[o.Action]++
 	h.logf("order to %s: %s %s until %s", m.id[:4], o.Action, o.To, o.Until.Format("Mon 15:04"))
 	h.overrides = list
 	delete(h.model.orders, m.id)
@@ -91,5 +95,5 @@ func (h *history) orderHost() {
 	case o.To == "start":
 		o.To = h.model.rollout.start
 	}
-	h.model.orders[m.id] = &hostOrder{action: string(o.Action), to: o.To, at: h.now, until: o.Until}
+	h.model.orders[m.id] = &hostOrder{action: string(o.Action), group: known.Group, to: o.To, at: h.now, until: o.Until}
 }

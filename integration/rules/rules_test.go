@@ -56,7 +56,8 @@ type history struct {
 	rollout   *rollout.Rollout
 	plans     map[string]*rollout.Index
 	overrides rollout.Overrides
-	hosts     map[string][]string // of plans, by group
+	ordered   map[rollout.HostAction]int // orders to hosts that were taken
+	hosts     map[string][]string        // of plans, by group
 
 	model   *model
 	log     []string
@@ -80,13 +81,21 @@ func TestASecondModelOfTheRulesAgreesWithTheEngine(t *testing.T) {
 	if s := os.Getenv("RULES_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
 	}
-	ticks, answers := 0, 0
+	ticks, answers, ordered := 0, 0, make(map[rollout.HostAction]int)
 	for i := range histories {
 		h := newHistory(t, seed+uint64(i))
 		n, ok := h.run()
 		ticks, answers = ticks+n, answers+h.answers
+		for action, n := range h.ordered {
+			ordered[action] += n
+		}
 		if !ok {
 			t.Fatalf("RULES_SEED=%d RULES_HISTORIES=1 shows it", seed+uint64(i))
+		}
+	}
+	for _, action := range []rollout.HostAction{rollout.UpdateHost, rollout.HoldHost, rollout.ReleaseHost} {
+		if histories >= 100 && ordered[action] == 0 {
+			t.Errorf("no order %q to a host was taken", action)
 		}
 	}
 	t.Logf("second model: histories: %d, ticks: %d, answers: %d, differences: 0", histories, ticks, answers)
@@ -106,7 +115,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	h := &history{
 		t: t, rng: rng, now: time.Date(2026, 3, 2+rng.IntN(7), rng.IntN(24), rng.IntN(60), 0, 0, time.UTC), sheet: draw(rng), mode: "enabled",
-		polled: map[string]time.Time{}, fleet: fleet{}, plans: map[string]*rollout.Index{}, hosts: map[string][]string{},
+		polled: map[string]time.Time{}, ordered: map[rollout.HostAction]int{}, fleet: fleet{}, plans: map[string]*rollout.Index{}, hosts: map[string][]string{},
 		model: &model{hosts: map[string]*knownHost{}, orders: map[string]*hostOrder{}}, more: rand.New(rand.NewPCG(seed, 1)),
 	}
 	for i := range rng.IntN(14) {
