@@ -73,12 +73,13 @@ func (s *scene) reporting(failing release.Spec) *heardReports {
 // it.
 func (s *scene) isSaid(condition decision.Type, want bool) {
 	s.T.Helper()
-	message, is := "", false
+	var said decision.Condition
 	for _, c := range s.Status().Conditions {
 		if c.Type == condition {
-			message, is = c.Message, true
+			said = c
 		}
 	}
+	is := said.Type != ""
 	if is != want {
 		s.T.Errorf("status has %s: %v; want %v (%+v)", condition, is, want, s.Status().Conditions)
 	}
@@ -86,8 +87,14 @@ func (s *scene) isSaid(condition decision.Type, want bool) {
 	if metrics := s.Must(updater, "status", "--format", "openmetrics"); !strings.Contains(metrics, sample+"\n") {
 		s.T.Errorf("the metrics have no %s:\n%s", sample, metrics)
 	}
-	if text := s.Must(updater, "status", "--format", "text"); want && !strings.Contains(text, message) {
-		s.T.Errorf("a person is not shown %q:\n%s", message, text)
+	if text := s.Must(updater, "status", "--format", "text"); want && !strings.Contains(text, said.What) {
+		s.T.Errorf("a person is not shown %q:\n%s", said.What, text)
+	}
+	if !want {
+		return
+	}
+	if text := s.Must(updater, "status", "--explain", string(condition)); !strings.Contains(text, said.Message) {
+		s.T.Errorf("it is not explained by %q:\n%s", said.Message, text)
 	}
 }
 
