@@ -49,7 +49,11 @@ func TestACommandThatTakesLongSaysSo(t *testing.T) {
 			go func() {
 				ended <- run([]string{"teleport-find", command, "--store", address, file}, new(strings.Builder), problems)
 			}()
-			<-problems.wrote
+			select {
+			case <-problems.wrote:
+			case code := <-ended:
+				t.Fatalf("it ended with %d and has said %q", code, problems.text.String())
+			}
 			database.Close()
 			if <-ended; !strings.Contains(problems.text.String(), want) {
 				t.Errorf("it has said %q", problems.text.String())

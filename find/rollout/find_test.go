@@ -110,7 +110,7 @@ func TestRowsOfWhatFindAnswers(t *testing.T) {
 				}
 			}
 			// An order to a host comes before its group.
-			s = s.With(Overrides{hostID("stranger"): {Action: UpdateHost, Target: fresh, Since: when("Mon 00:00")}})
+			s = s.With(Overrides{hostID("stranger"): {Action: UpdateHost, Target: fresh, Since: when("Mon 00:00").Add(time.Second)}})
 			ordered := tc.rest
 			if tc.effective == Enabled {
 				ordered = fresh + " now"

@@ -180,7 +180,10 @@ func HostChoices(h *Host, c *Config, v *Version, r *Rollout, list Overrides, now
 	if ordered && order.Action == HoldHost {
 		delete(does, HoldHost)
 	}
-	if r != nil && h.Version != r.Spec.TargetVersion {
+	if !ordered {
+		delete(does, ReleaseHost) // it has none, or one that is over
+	}
+	if r != nil && (ordered || h.Version != r.Spec.TargetVersion) {
 		does[UpdateHost] = "tells it to update to " + string(r.Spec.TargetVersion) + " whatever its group is told"
 	}
 	for _, action := range []HostAction{ReleaseHost, HoldHost, UpdateHost} {

@@ -16,6 +16,9 @@ func TestTheTablesFitTogether(t *testing.T) {
 		t.Errorf("there are %d combinations of one action, %d of acts before, %d of pairs; want 1682 of the first and 1500 of the others", len(one.all), len(before.all), len(pairs.all))
 	}
 	for _, s := range []Sweep{one, before, pairs, ends} {
+		if s.some < 8 {
+			t.Errorf("%s: a run wants %d combinations; want 8 at least", s.name, s.some)
+		}
 		if first, stride := s.share(t); (len(s.all)-first+stride-1)/stride < s.some {
 			t.Errorf("%s: a run has every %dth of %d combinations from the %dth on, which is less than %d", s.name, stride, len(s.all), first, s.some)
 		}

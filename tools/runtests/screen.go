@@ -125,7 +125,7 @@ func (s *screen) still(parts []*part) {
 }
 
 func (s *screen) compiling() {
-	text := "compiling tests … " + seconds(time.Since(s.begun))
+	text := "compiling tests … at " + seconds(time.Since(s.begun)) // since the whole began
 	if s.terminal {
 		fmt.Fprint(s.out, "\r\x1b[K"+text)
 		s.status = true

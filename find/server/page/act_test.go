@@ -253,7 +253,8 @@ func TestAHostHasItsOrders(t *testing.T) {
 	if status, page := b.get(hostActPath("update", id)); status != http.StatusUnprocessableEntity || !strings.Contains(page, "is pinned: only its owner ends that") {
 		t.Errorf("an order against a pin: %d %s", status, page)
 	}
-	for _, path := range []string{hostActPath("back", id), actPath("hold", "prod"), hostActPath("hold", "00000000-dead-beef")} {
+	for _, path := range []string{hostActPath("back", id), actPath("hold", "prod"), hostActPath("hold", "00000000-dead-beef"),
+		hostActPath("hold", id) + "&group=prod", hostActPath("hold", id) + "&to=1.0.0", hostActPath("hold", id) + "&force=true"} {
 		if status, _ := b.get(path); status < 400 || status >= 500 {
 			t.Errorf("%s answers %d", path, status)
 		}

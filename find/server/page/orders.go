@@ -32,7 +32,9 @@ func actionOf(get func(string) string) action {
 	a := action{Verb: rollout.Verb(get("verb")), Group: console.Line(get("group")), Host: console.Line(get("host")),
 		To:    console.Line(get("to")),
 		Force: get("force") == "true"}
-	if ofHost := new(rollout.HostAction).UnmarshalText([]byte(a.Verb)) == nil; ofHost == (a.Host != "") {
+	ofHost := new(rollout.HostAction).UnmarshalText([]byte(a.Verb)) == nil
+	// A form that says more than its order takes would be named after what it does not do.
+	if ofHost && a.Host != "" && a.Group == "" && a.To == "" && !a.Force || !ofHost && a.Host == "" {
 		a.Label = labels[a.Verb]
 	}
 	return a
