@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -323,24 +322,25 @@ func TestStatusKeepsItsForm(t *testing.T) {
 	}
 }
 
-// formed holds a condition to its form: what is wrong, since when, and one thing to do.
+// formed holds a condition to its form: what is wrong and what to do have all clauses of the message. What to do is a step, and neither the
+// end of an error nor a look at status.
 func formed(t *testing.T, name string, c decision.Condition) {
 	t.Helper()
-	quoted := regexp.MustCompile("`[^`]*`")
-	for field, of := range map[string]struct {
-		text     string
-		commands int
-	}{"what": {c.What, 0}, "do": {c.Do, 1}} {
-		words := quoted.ReplaceAllString(of.text, "CMD")
-		switch commands := len(quoted.FindAllString(of.text, -1)); {
-		case words == "", commands > of.commands, utf8.RuneCountInString(words) > 240:
-			t.Errorf("%s: %s of %s is empty, too long, or has %d commands: %s", name, field, c.Type, commands, of.text)
-		case strings.Contains(words, ": "), strings.Contains(words, ";"), strings.Contains(words, "`"), strings.Count(words, "(") != strings.Count(words, ")"):
-			t.Errorf("%s: %s of %s is not one clause: %s", name, field, c.Type, of.text)
+	since := regexp.MustCompile(`,? (since|at) \d{4}-\d\d-\d\dT[\d:]+Z,?`) // another line has it
+	said := strings.ToLower(since.ReplaceAllString(c.What+"\n"+c.Do, ""))
+	for _, clause := range regexp.MustCompile(`: |; |\. `).Split(since.ReplaceAllString(c.Message, ""), -1) {
+		if clause = strings.Trim(clause, ":;,. "); !strings.Contains(said, strings.ToLower(clause)) {
+			t.Errorf("%s: %s loses %q: %s / %s", name, c.Type, clause, c.What, c.Do)
 		}
 	}
-	if c.Do == c.What || c.Message == "" {
+	remainder := regexp.MustCompile(`^(/\S*|line \d+.*|[a-z ]*(denied|no such file or directory|connection refused|not found))$`)
+	switch {
+	case c.What == "" || c.Do == "" || c.Do == c.What || c.Message == "":
 		t.Errorf("%s: %s says %+v", name, c.Type, c)
+	case regexp.MustCompile("`(teleport-update )?status\\b").MatchString(c.Do), remainder.MatchString(strings.Trim(c.Do, "`")):
+		t.Errorf("%s: what to do about %s is no step: %s", name, c.Type, c.Do)
+	case strings.Count(c.What, "`")%2 != 0, strings.Count(c.Do, "`")%2 != 0:
+		t.Errorf("%s: a command of %s is cut: %s / %s", name, c.Type, c.What, c.Do)
 	}
 }
 

@@ -518,8 +518,8 @@ func TestWhatNoCommandPutsRightIsAFaultWithWhatHelps(t *testing.T) {
 	}{
 		{paths.Versions(), func(path string) error { return os.Lchown(path, 12345, 12345) }, decision.RecordsBroken,
 			"belongs to another user: check its content, then make it writable by root only"},
-		{filepath.Join(paths.LinkDir, "tsh"), folder, decision.LinksBroken, "is a folder, and a link must go there: move it away"},
-		{paths.Unit(), folder, decision.LinksBroken, "is neither a file nor a link, and the agent's unit must go there: move it away"},
+		{filepath.Join(paths.LinkDir, "tsh"), folder, decision.LinksBroken, "is a folder, and a link must go there: move it away, then `teleport-update update` puts back what belongs there"},
+		{paths.Unit(), folder, decision.LinksBroken, "is neither a file nor a link, and the agent's unit must go there: move it away, then `teleport-update update` puts back what belongs there"},
 	} {
 		h := newWellHost(t)
 		inside, err := filepath.Rel(filepath.Dir(paths.DataDir), tc.path)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
@@ -258,7 +259,7 @@ func (o obtainer) announced(ctx context.Context, c state.Config, t version.Relea
 
 // exposed reports the templates with a folder of this host in which users other than root may exchange a release. blind is why a folder
 // could not be examined.
-func exposed(spec state.Spec) (all []string, blind error) {
+func exposed(spec state.Spec) (all []decision.Exposed, blind error) {
 	for _, text := range spec.URLTemplates {
 		t, err := fetch.ParseTemplate(text)
 		if err != nil {
@@ -269,8 +270,7 @@ func exposed(spec state.Spec) (all []string, blind error) {
 		case trust.Blind(err):
 			blind = fmt.Errorf("%s: %w", t, err)
 		default:
-			all = append(all, fmt.Sprintf("users other than root could change what root runs: %v; make the folder of %s writable by root only", err,
-				t))
+			all = append(all, decision.Exposed{Template: t.String(), Why: err})
 		}
 	}
 	return all, blind

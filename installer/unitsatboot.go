@@ -66,7 +66,8 @@ func (i *Installer) checkUnitsStay() error {
 		return nil
 	}
 	return failure.Unchanged("the units of this host are in %s, where the first `enable` put them, and stay there", was).
-		To("leave out --unit-dir. %s", decision.UnitsElsewhere).Refused()
+		To("leave out --unit-dir; for another folder, `teleport-update uninstall`, which leaves the agent as it runs, and then "+
+			"`teleport-update --unit-dir %s enable` with its options", is).Refused()
 }
 
 // sameFolder reports whether two names lead to one folder.

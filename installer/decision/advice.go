@@ -119,12 +119,12 @@ func wayOut(why error) string {
 	return why.Error()
 }
 
-// command returns the command that repairs the active version: `teleport-update update` leaves a host alone on which updates are off.
-func (h *facts) command() string {
+// command advises the command that repairs the active version: `teleport-update update` leaves a host alone on which updates are off.
+func (h *facts) command(does string) string {
 	if h.c.Spec.Enabled {
-		return "`teleport-update update`"
+		return "`teleport-update update` " + does
 	}
-	return "updates are disabled; `teleport-update enable` turns them on and"
+	return "updates are disabled; `teleport-update enable` turns them on and " + does + h.alsoSwitches()
 }
 
 // alsoSwitches completes an advice to run enable for something else: it does not wait for the host's turn. It is empty if the host would

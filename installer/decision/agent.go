@@ -57,7 +57,7 @@ func agentUnstable(h *facts, f *finder) error {
 	}
 	what := fmt.Sprintf("the agent of version %s crashes again and again (found by %d %s of the timer)", u.Short(), u.Count,
 		Plural(u.Count, "run", "runs"))
-	f.foundWith(&u.Since, what, advice, Crashes(u, advice))
+	f.found(&u.Since, what+": ", advice)
 	return nil
 }
 
@@ -112,19 +112,20 @@ func agentDown(h *facts, f *finder) error {
 // downInBetween is agentDown after an updater was cut off, as when a version was undone and the version before does not come up. wanted
 // says whether somebody wants the agent to run, cause what the updater left.
 func (h *facts) downInBetween(f *finder, wanted bool, cause string) {
+	const closes = "`teleport-update update` repairs that, or says what is in the way"
 	a := h.agent
 	how := fmt.Sprintf("(%s, %s)", orUnknown(a.ActiveState), orUnknown(a.SubState))
 	switch {
 	case !wanted:
 	case a.State == state.AgentFailing:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent fails %s while %s: ", how, cause), LookAtJournal)
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent fails %s while %s: ", how, cause), closes+"; "+LookAtJournal)
 	case a.State == state.AgentStopped:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run %s while %s", how, cause), "")
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run %s while %s: ", how, cause), closes)
 	}
 }
 
 func versionBroken(h *facts, f *finder) error {
-	again := h.command() + " fetches it again"
+	again := h.command("fetches it again")
 	v, err := h.Version()
 	switch {
 	case err != nil:
@@ -132,8 +133,7 @@ func versionBroken(h *facts, f *finder) error {
 	case !v.Whole:
 		f.found(nil, fmt.Sprintf("version %s is not whole on disk: ", h.c.Active().Short()), again)
 	case v.Unusable != nil:
-		why := v.Unusable.Error()
-		f.foundWith(nil, why, rest(why), "the agent could not be started: "+why)
+		f.foundError("the agent could not be started: ", v.Unusable)
 	case h.Deep, v.Changed: // else a run of the timer has repaired it, or says that it cannot
 		return versionDamaged(h, f, again)
 	}
@@ -151,18 +151,17 @@ func versionDamaged(h *facts, f *finder, again string) error {
 		f.found(nil, damage.Error(), "")
 		return err
 	case why != nil:
-		again = ", and a repair leaves it: " + wayOut(why)
+		f.foundError(damage.Error()+", and a repair leaves it: ", why)
 	default:
-		again = ": " + again
+		f.found(nil, damage.Error()+": ", again)
 	}
-	f.found(nil, damage.Error(), again)
 	return nil
 }
 
 func linksBroken(h *facts, f *finder) error {
 	problems, err := h.Links()
 	if blocked := host.InTheWay(err); blocked != "" {
-		f.found(nil, blocked, "")
+		f.found(nil, strings.TrimSuffix(blocked, "move it away"), "move it away, then "+h.command("puts back what belongs there"))
 		return nil
 	}
 	if err != nil || len(problems) == 0 {
@@ -175,16 +174,16 @@ func linksBroken(h *facts, f *finder) error {
 	}
 	for _, p := range problems {
 		if led != nil && strings.HasPrefix(p, h.Paths().Unit()+" ") {
-			f.found(nil, p+", and a repair leaves it: ", wayOut(led))
+			f.foundError(p+", and a repair leaves it: ", led)
 			continue
 		}
 		switch {
 		case err != nil: // nobody knows what helps
 			f.found(nil, p, "")
 		case why != nil:
-			f.found(nil, p+", and a repair leaves it: ", wayOut(why))
+			f.foundError(p+", and a repair leaves it: ", why)
 		default:
-			f.found(nil, p+": ", h.command()+" puts it back")
+			f.found(nil, p+": ", h.command("puts it back"))
 		}
 	}
 	return err
@@ -201,8 +200,7 @@ func unitOverruled(h *facts, f *finder) error {
 		return nil // there is no systemd
 	case a.LoadState == "masked":
 		if a.Serves() { // else another check reports a person's wish
-			why := h.masked()
-			f.foundWith(nil, because(nextStartFails, clause(why)), rest(why), "the agent runs, and its next start would fail: "+why)
+			f.found(nil, "the agent runs, and its next start would fail: "+h.masked(), "")
 		}
 		return nil
 	case a.LoadState != "loaded":
@@ -210,11 +208,7 @@ func unitOverruled(h *facts, f *finder) error {
 			"`systemctl daemon-reload` has it look again in "+h.Paths().UnitDir)
 		return nil
 	case above != "":
-		text, advice := outranked(a.Unit, above, masks), replaces(above)
-		if masks {
-			advice = fmt.Sprintf("`rm %s && systemctl daemon-reload`, if the agent is to run", above)
-		}
-		f.foundWith(nil, text, advice, text)
+		f.found(nil, outranked(a.Unit, above, masks), h.leaves(above, masks))
 	case a.NeedDaemonReload, h.Deep && h.Unread(a.Unit):
 		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk: ", unit),
 			"`systemctl daemon-reload` has it read the files")
@@ -224,16 +218,8 @@ func unitOverruled(h *facts, f *finder) error {
 		why, err = h.Needs(h)
 	}
 	problems, _ := h.Links()
-	if ours := h.agent.FragmentPath == h.Paths().Unit(); why != nil && (!ours || len(problems) == 0) { // else it follows from the links
-		text, advice := h.overrules(why), ""
-		if !ours && h.agent.FragmentPath != "" {
-			advice = replaces(h.agent.FragmentPath)
-		}
-		what := text
-		if strings.HasSuffix(clause(text), "its next start would fail") {
-			what = because(nextStartFails, clause(rest(text)))
-		}
-		f.foundWith(nil, what, cmp.Or(advice, rest(text)), text)
+	if why != nil && (!h.IsOurs(h.agent.FragmentPath) || len(problems) == 0) { // else it follows from the links
+		h.overruled(f, why)
 	}
 	return err
 }
@@ -245,24 +231,34 @@ func outranked(u systemd.Unit, by string, masks bool) string {
 		from = "the next `systemctl daemon-reload`" // after a boot it is gone
 	}
 	if masks {
-		return fmt.Sprintf("from %s on, %s is masked by %s, and not started: remove that file if the agent is to run", from, u.Name, by)
+		return fmt.Sprintf("from %s on, %s is masked by %s, and not started: ", from, u.Name, by)
 	}
-	return fmt.Sprintf("from %s on, systemd takes %s instead of %s: remove the first, and write what is needed of it into a drop-in "+
-		"(`systemctl edit %s`)", from, by, u.FragmentPath, u.Name)
+	return fmt.Sprintf("from %s on, systemd takes %s instead of %s: ", from, by, u.FragmentPath)
 }
 
-const nextStartFails = "the agent's next start would fail"
-
-// replaces says how to have systemd take the updater's unit instead of a file.
-func replaces(file string) string {
+// leaves says how to have systemd load the next unit instead of a file. It is empty if that would not be the updater's unit.
+func (h *facts) leaves(file string, masks bool) string {
+	if masks {
+		return fmt.Sprintf("`rm %s && systemctl daemon-reload`, if the agent is to run", file)
+	}
+	if !h.AboveOurs(file) {
+		return ""
+	}
 	return fmt.Sprintf("copy what you need of it into a drop-in, then `mv %[1]s %[1]s.old && systemctl daemon-reload`", file)
 }
 
-func (h *facts) overrules(why error) string {
-	if failure.Is[*host.UnresolvedError](why) {
-		return "no version is changed while nobody can tell which database is the agent's: " + wayOut(why)
+// overruled reports why the loaded unit does not start the active version.
+func (h *facts) overruled(f *finder, why error) {
+	loaded := h.agent.FragmentPath
+	switch {
+	case failure.Is[*host.UnresolvedError](why):
+		f.foundError("no version is changed while nobody can tell which database is the agent's: ", why)
+	case h.AboveOurs(loaded):
+		text, _, _ := strings.Cut(why.Error(), ": ")
+		f.found(nil, text+": ", h.leaves(loaded, false))
+	default:
+		f.foundError("", why)
 	}
-	return why.Error()
 }
 
 func agentOtherVersion(h *facts, f *finder) error {
@@ -294,8 +290,7 @@ func agentOtherVersion(h *facts, f *finder) error {
 
 func belowMinimum(h *facts, f *finder) error {
 	if why := h.Policy.Refused; why != "" {
-		f.foundWith(nil, because("the active version is one that may not be switched to", clause(why)), "",
-			"the active version is one that may not be switched to: "+why)
+		f.found(nil, "the active version is one that may not be switched to: "+why, "")
 	}
 	return nil
 }

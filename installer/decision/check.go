@@ -6,6 +6,7 @@ package decision
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,9 +56,9 @@ const NotLookedAt Type = "unknown"
 type Condition struct {
 	Type     Type       `json:"type"`
 	Severity Severity   `json:"severity"`
-	What     string     `json:"what"`    // in one clause
+	What     string     `json:"what"`    // with its cause, and a warning
 	Since    *time.Time `json:"since"`   // null if nobody wrote it down
-	Do       string     `json:"do"`      // the next step, with one command in backquotes at most
+	Do       string     `json:"do"`      // the whole advice, the first step first
 	Message  string     `json:"message"` // all that is known, for status --explain
 
 	Subject string `json:"-"` // for verify
@@ -115,7 +116,7 @@ type Question struct {
 	FollowsAnother string // the host follows another cluster than its agent's, and what to do
 
 	VersionsLeft string        // versions that cannot be removed, and why
-	Exposed      []string      // templates that users other than root could change
+	Exposed      []Exposed     // templates that users other than root could change
 	Unexamined   error         // why another template could not be examined
 	Policy       Policy        // the owner's policy on the active version
 	Shared       *state.Shared // hosts on one data folder; nil if this host alone has it
@@ -125,6 +126,22 @@ type Question struct {
 	Refuses func(context.Context) (why, err error)
 	// Back returns why `teleport-update rollback` would be refused; it is asked if Deep.
 	Back func(context.Context) error
+}
+
+// Exposed is a template with a folder in which users other than root may exchange a release.
+type Exposed struct {
+	Template string
+	Why      error // it names the folder
+}
+
+func (e Exposed) parts() (what, advice string) {
+	return fmt.Sprintf("users other than root could change what root runs, template %s: %v; ", e.Template, e.Why),
+		fmt.Sprintf("make the folder of %s writable by root only", e.Template)
+}
+
+func (e Exposed) String() string {
+	what, advice := e.parts()
+	return what + advice
 }
 
 // Policy is the result of the owner's policy for the active version.
@@ -170,22 +187,29 @@ type finder struct {
 	notSeen []Condition
 }
 
-// found adds a finding. What is wrong is the first clause of what; the rest of it has further facts. The step comes from the advice, else
-// from a command in these facts, else from what helps in general.
+// found adds a finding: what is wrong, ending with a colon or semicolon, and what to do. Without an advice, found looks for it in what.
 func (f *finder) found(since *time.Time, what, advice string) {
-	next := advice
-	if facts := rest(what); next == "" && command.MatchString(facts) {
-		next = facts
+	message := what + advice
+	if advice == "" {
+		what, advice = split(what)
 	}
-	f.foundWith(since, what, next, what+advice)
+	f.foundWith(since, what, advice, message)
 }
 
-// foundWith is found with further facts in another order: message has them all.
+// foundError is found for an error, after words that lead to it.
+func (f *finder) foundError(lead string, why error) {
+	what, fix := parts(why)
+	if fix != "" {
+		what += ": "
+	}
+	f.foundWith(nil, lead+what, fix, lead+what+fix)
+}
+
+// foundWith is found with further facts: message has them all.
 func (f *finder) foundWith(since *time.Time, what, advice, message string) {
-	f.all = append(f.all, Condition{
-		Type: f.check.Type, Severity: f.check.Severity, What: clause(what), Since: since, Do: step(advice, f.check.Type), Message: message,
-		Subject: f.check.Subject,
-	})
+	c := f.check.condition(what, advice)
+	c.Since, c.Message = since, message
+	f.all = append(f.all, c)
 }
 
 // has reports whether a check of one of these types has found something.
@@ -196,8 +220,9 @@ func (f *finder) has(types ...Type) bool {
 // blind notes a look that failed: each reason once as a condition, and each subject.
 func (f *finder) blind(subject string, why error) {
 	text := subject + " could not be looked at"
-	c := Condition{Type: NotLookedAt, Severity: Blind, What: because(text, why.Error()), Do: step("", NotLookedAt),
-		Message: text + ": " + why.Error(), Subject: subject}
+	what, fix := split(text + ": " + why.Error())
+	c := Check{Type: NotLookedAt, Severity: Blind, Subject: subject}.condition(what, fix)
+	c.Message = text + ": " + why.Error()
 	sameReason := func(other Condition) bool { return other.Message[len(other.Subject):] == c.Message[len(subject):] }
 	if !slices.ContainsFunc(f.notSeen, sameReason) {
 		f.all = append(f.all, c)

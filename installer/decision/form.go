@@ -1,80 +1,48 @@
 package decision
 
 import (
+	"errors"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"teleport-update/internal/failure"
 )
 
-// longest is the length of a line of a condition, in characters, without the commands in it.
-const longest = 240
-
 var (
-	stops   = regexp.MustCompile(`: |; |\. |[:;.,] *$`)
-	command = regexp.MustCompile("`[^`]+`")
+	// orders is where the advice in a text begins: the first clause that begins with a command.
+	orders = regexp.MustCompile("(: |; |\\. )(see )?`[^`]+ [^`]+`")
+	// forbids is a warning before the command of an advice.
+	forbids = regexp.MustCompile("^(do not [^`]*[^`:;. ])[:;.] `")
 )
 
-// clause returns a text up to its first stop.
-func clause(text string) string {
-	if at := stops.FindStringIndex(text); at != nil {
-		text = text[:at[0]]
+// split cuts a text before its advice. Both parts together have all words of the text: if no clause begins with a command, the text has no
+// advice, and a part of it that looks like one may be the end of an error.
+func split(text string) (what, advice string) {
+	if at := orders.FindStringIndex(text); at != nil {
+		return text[:at[0]], strings.TrimLeft(text[at[0]:], ":;. ")
 	}
-	return short(text)
+	return text, ""
 }
 
-// rest returns a text after its first clause.
-func rest(text string) string {
-	if at := stops.FindStringIndex(text); at != nil {
-		return text[at[1]:]
+// parts returns the cause of an error, and what to do about it.
+func parts(why error) (what, fix string) {
+	if e, ok := errors.AsType[*failure.Error](why); ok && e.Fix != "" {
+		return e.What.Error(), e.Fix
 	}
-	return ""
+	return split(why.Error())
 }
 
-// because returns a clause with its cause in brackets: errors of other programs have several parts.
-func because(what, cause string) string {
-	for _, outcome := range []string{failure.Aftermath("").String(), "the agent stays on"} {
-		cause, _, _ = strings.Cut(cause, "; "+outcome)
+// condition puts a finding into its form. A warning before the first command of the advice is a part of what is wrong: a person reads it
+// before the command. Without an advice, the condition has what helps in general.
+func (c Check) condition(what, advice string) Condition {
+	what = strings.TrimRight(what, ":;,. ")
+	if at := forbids.FindStringSubmatchIndex(advice); at != nil {
+		what += "; " + advice[:at[3]]
+		advice = strings.TrimLeft(advice[at[3]:], ":;. ")
 	}
-	return short(what + " (" + inOne(cause) + ")")
-}
-
-// inOne returns the clauses of a text as one.
-func inOne(text string) string { return stops.ReplaceAllString(strings.TrimRight(text, ":;,. "), ", ") }
-
-func short(text string) string {
-	if utf8.RuneCountInString(text) <= longest {
-		return text
-	}
-	return string([]rune(text)[:longest-1]) + "…"
-}
-
-// step returns the first clause of an advice that has a command, or the command alone if the clause has two. An advice without a command is
-// returned as it is, and an empty one is what helps against a condition of this type.
-func step(advice string, about Type) string {
 	if advice == "" {
-		advice = helps[about]
+		advice = helps[c.Type]
 	}
-	words := short(inOne(advice))
-	if advice == helps[about] {
-		words = clause(advice)
-	}
-	for text := advice; text != ""; text = rest(text) {
-		is := text
-		if at := stops.FindStringIndex(text); at != nil {
-			is = text[:at[0]]
-		}
-		commands := command.FindAllString(is, -1)
-		if len(commands) == 0 {
-			continue
-		}
-		words = is
-		outside := utf8.RuneCountInString(is) - utf8.RuneCountInString(commands[0])
-		if len(commands) > 1 || outside > longest || strings.Count(is, "(") != strings.Count(is, ")") {
-			words = commands[0]
-		}
-		break
-	}
-	return strings.ToLower(words[:1]) + words[1:]
+	advice = strings.TrimRight(advice, ":;,. ")
+	return Condition{Type: c.Type, Severity: c.Severity, What: what, Do: strings.ToLower(advice[:1]) + advice[1:], Subject: c.Subject}
 }

@@ -33,13 +33,13 @@ func noRuns(h *facts, f *finder) error {
 	due, late := notComing(timer, run, since, now)
 	switch begun := now.Add(-run.InState); {
 	case runs && (run.SubState == "exited" || run.InState > patienceWith(run)):
-		f.found(&begun, fmt.Sprintf("systemd has %s as %s (%s) since %s, no other run begins before this one ends, and %s: "+
-			"`systemctl status %[1]s` shows it, ", run.Name, run.ActiveState, run.SubState, begun.Format(time.RFC3339), last),
-			fmt.Sprintf("`%s` ends it", ending(run)))
+		f.found(&begun, fmt.Sprintf("systemd has %s as %s (%s) since %s, no other run begins before this one ends, and %s: ", run.Name,
+			run.ActiveState, run.SubState, begun.Format(time.RFC3339), last),
+			fmt.Sprintf("`systemctl status %s` shows it, `%s` ends it", run.Name, ending(run)))
 	case !runs && late:
-		f.found(nonZero(due), fmt.Sprintf("no run of the timer begins, and %s: systemd has %s as %s (%s) and %s as %s (%s); see "+
-			"`systemctl status %[2]s %[5]s` and `systemctl list-jobs`, then ", last, timer.Name, timer.ActiveState,
-			timer.SubState, run.Name, run.ActiveState, run.SubState), fmt.Sprintf("`systemctl restart %s`", timer.Name))
+		f.found(nonZero(due), fmt.Sprintf("no run of the timer begins, and %s: systemd has %s as %s (%s) and %s as %s (%s); ", last,
+			timer.Name, timer.ActiveState, timer.SubState, run.Name, run.ActiveState, run.SubState),
+			fmt.Sprintf("see `systemctl status %[1]s %[2]s` and `systemctl list-jobs`, then `systemctl restart %[1]s`", timer.Name, run.Name))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func UnknownGroup(name string) string {
 func settingsUnknown(h *facts, f *finder) error {
 	if names := h.c.UnknownSettings(); len(names) > 0 {
 		what, unknown := h.Paths().Config()+" has settings that this program does not know", strings.Join(names, ", ")
-		f.foundWith(nil, because(what, unknown), "", fmt.Sprintf("%s: %s; a newer program wrote them, or they are misspelt", what, unknown))
+		f.found(nil, fmt.Sprintf("%s: %s; a newer program wrote them, or they are misspelt", what, unknown), "")
 	}
 	return nil
 }
@@ -85,8 +85,7 @@ func changeRefused(h *facts, f *finder) error {
 	}
 	why, err := h.Refuses(h)
 	if why != nil {
-		const what = "a change of the version would be refused as the host is now"
-		f.foundWith(nil, because(what, clause(wayOut(why))), rest(wayOut(why)), what+": "+wayOut(why))
+		f.foundError("a change of the version would be refused as the host is now: ", why)
 	}
 	return err
 }
@@ -139,7 +138,7 @@ func companionsOld(h *facts, f *finder) error {
 func clusterServers(h *facts, f *finder) error {
 	servers, err := h.Servers()
 	if err == nil && servers != "" {
-		f.found(nil, ServersUnsaved+" ("+servers+"): back them up by other means before each change of version", "")
+		f.found(nil, ServersUnsaved+" ("+servers+"): ", "back them up by other means before each change of version")
 	}
 	return nil // a file that cannot be read also keeps the agent from starting, and other checks report it
 }
@@ -149,7 +148,7 @@ const ServersUnsaved = "this host runs servers of the cluster itself, whose data
 
 func packageLeft(h *facts, f *finder) error {
 	if left := h.c.Status.PackagesLeft; len(left) > 0 {
-		f.foundWith(&left[0].Since, because("the package that brought the agent is not removed yet", DescribeLeft(left)), "", DescribeLeft(left))
+		f.found(&left[0].Since, "the package that brought the agent is not removed yet: "+DescribeLeft(left), "")
 	}
 	return nil
 }

@@ -31,21 +31,22 @@ func records() []Check {
 func recordsBroken(h *facts, f *finder) error {
 	c, err := h.Config()
 	if err != nil {
-		f.foundWith(nil, h.Paths().Config()+" cannot be read", "repair the file, `teleport-update status` checks it", err.Error())
+		f.foundError("", err)
 		return nil
 	}
 	if c.Spec.ActiveVersion != "" {
 		if err := state.CheckStore(h.Paths().Versions()); err != nil {
-			f.found(nil, wayOut(err), "")
+			f.foundError("", err)
 			return nil
 		}
 	}
 	t, err := h.Transaction()
-	if bad, ok := errors.AsType[*state.JournalError](err); ok && bad.Newer == nil { // else it says what to do
-		err = fmt.Errorf("%w; the next run, or `teleport-update update`, goes on where it can, and says what to do where it cannot", err)
-	}
 	if err != nil {
-		f.found(nil, err.Error(), "")
+		advice := "`teleport-update update`, or the next run, goes on if it can, and else says what to do"
+		if bad, ok := errors.AsType[*state.JournalError](err); ok && bad.Newer != nil {
+			advice = bad.Newer.Remedy()
+		}
+		f.found(nil, strings.TrimSuffix(err.Error(), advice)+"; ", advice)
 		return nil
 	}
 	if t != nil {
@@ -53,12 +54,12 @@ func recordsBroken(h *facts, f *finder) error {
 	}
 	if s := h.Shared; s != nil && h.Now().Sub(s.Last) < sharedFor {
 		f.found(&s.Last, fmt.Sprintf("%s are on one data folder, %s: they overwrite one another's records, and their agents one another's "+
-			"database. Stop the agent and `teleport-update.timer` on one of them, and give it a folder of its own", strings.Join(s.Hosts, " and "),
-			h.Paths().DataDir), "")
+			"database. ", strings.Join(s.Hosts, " and "), h.Paths().DataDir),
+			"stop the agent and `teleport-update.timer` on one of them, and give it a folder of its own")
 	}
 	why, err := h.Fits(h)
 	if why != nil {
-		f.found(nil, h.misfit(why), "")
+		h.misfit(f, why)
 	}
 	return err
 }
@@ -67,15 +68,17 @@ func recordsBroken(h *facts, f *finder) error {
 const sharedFor = 24 * time.Hour
 
 // misfit says what to do about records that do not fit the host.
-func (h *facts) misfit(why error) string {
+func (h *facts) misfit(f *finder, why error) {
 	if h.c.Spec.ActiveVersion != "" {
-		return why.Error()
+		f.foundError("", why)
+		return
 	}
-	remedy := "nothing updates it before `teleport-update enable`"
+	remedy := "`teleport-update enable`, nothing updates it before that"
 	if h.c.Spec.Enabled && !h.c.Spec.Pinned {
-		remedy = "the next update to the version that the cluster wants repairs it: `teleport-update update`, or the timer's next run"
+		remedy = "`teleport-update update`, or the timer's next run: the update to the version that the cluster wants repairs it"
 	}
-	return fmt.Sprintf("%s names no active version, but the updater may have installed the agent: %v; %s", h.Paths().Config(), why, remedy)
+	f.found(nil, fmt.Sprintf("%s names no active version, but the updater may have installed the agent: %v; ", h.Paths().Config(), why),
+		remedy)
 }
 
 func transactionRunning(h *facts, f *finder) error {
@@ -88,27 +91,27 @@ func transactionRunning(h *facts, f *finder) error {
 
 func transactionOpen(h *facts, f *finder) error {
 	if t, err := h.Transaction(); err == nil && t != nil && !t.Running {
-		text := t.CutOff
+		text, advice := t.CutOff, "`teleport-update update`"
+		if t.Database.InTheWay != "" {
+			advice = "remove what is in the way, then `teleport-update update`"
+		}
 		// The run that began the transaction may have failed to undo it.
 		if last := h.Ticks(); last.Error != "" && last.Ended.After(t.Started) {
 			text += "; the last run failed: " + last.Error
 		}
 		// A full file system may have kept that run from writing down why it failed.
 		if t.Full != nil {
-			what := because(clause(text)+", and no run can close it now", t.Full.Error())
-			const then = "free some space there, then `teleport-update update`"
-			f.foundWith(&t.Started, what, then, fmt.Sprintf("%s; no run can close it now: %v; %s", text, t.Full, then))
-			return nil
+			text += fmt.Sprintf("; no run can close it now: %v", t.Full)
+			advice = "free some space there, then `teleport-update update`"
 		}
-		f.found(&t.Started, text, "")
+		f.found(&t.Started, text+"; ", advice)
 	}
 	return nil
 }
 
 func policyBroken(h *facts, f *finder) error {
 	if why := h.Policy.Broken; why != nil {
-		text := why.Error()
-		f.foundWith(nil, because(clause(text), clause(rest(text))), rest(text), text+"; the agent goes on, and its version is not changed")
+		f.foundError("the agent goes on, and its version is not changed: ", why)
 	}
 	return nil
 }

@@ -37,16 +37,15 @@ func risks() []Check {
 func enableFailed(h *facts, f *finder) error {
 	if e := h.c.Status.FirstEnable; e != nil && h.c.Spec.ActiveVersion == "" {
 		then := fmt.Sprintf("remove the cause, then `%s`", e.Command)
-		f.foundWith(&e.Time, because("the first enable failed, and nothing tries it again by itself", e.Error), then,
-			"the first enable failed, and nothing tries it again by itself: "+e.Error+"; "+then)
+		f.found(&e.Time, "the first enable failed, and nothing tries it again by itself: "+e.Error+"; ", then)
 	}
 	return nil
 }
 
 func targetRefused(h *facts, f *finder) error {
 	if h.aim() == TargetRefused {
-		why := h.Policy.Refusal(h.c.Status.Refused)
-		f.foundWith(nil, because("the update to version "+h.c.Status.Refused.Version+" is refused", clause(why)), rest(why), why)
+		refused := h.c.Status.Refused
+		f.found(nil, "the update to version "+refused.Version+" is refused: "+h.Policy.Refusal(refused), "")
 	}
 	return nil
 }
@@ -73,13 +72,14 @@ func restartPending(h *facts, f *finder) error {
 		advice = h.adviseRestart("`systemctl restart teleport` restarts it")
 	}
 	const what = "the agent runs with other settings than its unit has"
-	f.foundWith(nil, because(what, p.String()), advice, what+": "+p.String()+". "+advice)
+	f.found(nil, what+": "+p.String()+". ", advice)
 	return nil
 }
 
 func templateExposed(h *facts, f *finder) error {
-	for _, text := range h.Exposed {
-		f.found(nil, text, "")
+	for _, e := range h.Exposed {
+		what, advice := e.parts()
+		f.found(nil, what, advice)
 	}
 	return h.Unexamined
 }
@@ -100,8 +100,9 @@ func otherAgents(h *facts, f *finder) error {
 	others, err := h.OtherAgents()
 	for _, o := range others {
 		f.found(nil, fmt.Sprintf("%s runs an agent by the linked program (PID %d): its next start is on the version that is linked then, "+
-			"without a backup of its database, and nobody watches it. Do not restart it: have it start a program of its own, "+
-			"in another folder than %s; `systemctl disable --now %[1]s`, if nobody needs it", o.Unit, o.PID, h.Paths().LinkDir), "")
+			"without a backup of its database, and nobody watches it. ", o.Unit, o.PID),
+			fmt.Sprintf("do not restart it: have it start a program of its own, in another folder than %s; `systemctl disable --now %s`, "+
+				"if nobody needs it", h.Paths().LinkDir, o.Unit))
 	}
 	return err
 }

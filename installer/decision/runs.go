@@ -63,8 +63,7 @@ func unitsLate(h *facts, f *finder) error {
 	}
 	late, err := h.Late()
 	for _, l := range late {
-		text := fmt.Sprintf("%v: the agent is not started after the next boot. %s%s", l, UnitsElsewhere, h.alsoSwitches())
-		f.foundWith(nil, text, "move the units, `teleport-update status --explain units_late` says how", text)
+		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. ", l), UnitsElsewhere+h.alsoSwitches())
 	}
 	if err != nil {
 		return err
@@ -72,9 +71,9 @@ func unitsLate(h *facts, f *finder) error {
 	dropIns, err := h.LateDropIns(h)
 	for _, d := range dropIns {
 		f.found(nil, fmt.Sprintf("%s is behind %s, which systemd mounts after it has read its units at boot (`systemctl status %[2]s`): the "+
-			"agent is started without this drop-in after the next boot. Put its content into %[3]s, on the file system of /, and "+
-			"remove it; then `systemctl daemon-reload`", d.File, d.Mount,
-			filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")), "")
+			"agent is started without this drop-in after the next boot. ", d.File, d.Mount),
+			fmt.Sprintf("put its content into %s, on the file system of /, and remove it; then `systemctl daemon-reload`",
+				filepath.Join(layout.ConfigDir, filepath.Base(h.Paths().AgentUnit())+".d")))
 	}
 	return err
 }
@@ -98,7 +97,7 @@ func recoveryBroken(h *facts, f *finder) error {
 			return err
 		}
 		if why != nil {
-			f.found(nil, fmt.Sprintf("the recovery at boot cannot run: %v, and %s", why, counts), "")
+			f.foundError("the recovery at boot cannot run, and "+counts+": ", why)
 			return nil
 		}
 	}
@@ -116,18 +115,14 @@ func recoveryBroken(h *facts, f *finder) error {
 		f.found(nil, fmt.Sprintf("%v, and %s: ", why.What, counts), why.Fix)
 	}
 	if err := h.Rescuer(h); err != nil {
-		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts), "")
+		f.foundError("the recovery at boot cannot run its program, and "+counts+": ", err)
 	}
 	return nil
 }
 
 func otherUpdater(h *facts, f *finder) error {
 	if why := h.OtherUpdater(); why != nil {
-		text := fmt.Sprintf("%v; this updater changes no version while that is so", why.What)
-		if why.Fix != "" {
-			text += ": " + why.Fix
-		}
-		f.found(nil, text, "")
+		f.found(nil, fmt.Sprintf("%v; this updater changes no version while that is so: ", why.What), why.Fix)
 	}
 	return nil
 }
@@ -142,8 +137,8 @@ func updaterBroken(h *facts, f *finder) error {
 	}
 	if u := o.Run; err == nil && !o.Others && len(u.Command) > 0 && !u.Runs("update") && !u.RunsByShell("teleport-update update") {
 		// Its words may hold a password. A shell command that updates nothing leaves no trace of a run.
-		f.found(nil, fmt.Sprintf("%s starts %s, which updates nothing: look at %s", u.Name, u.Command[0],
-			strings.Join(u.OthersDropIns(), ", ")), "")
+		f.found(nil, fmt.Sprintf("%s starts %s, which updates nothing: ", u.Name, u.Command[0]),
+			"look at "+strings.Join(u.OthersDropIns(), ", "))
 	}
 	if err != nil || o.Others {
 		return err
@@ -209,9 +204,15 @@ func timerStopped(h *facts, f *finder) error {
 		return err
 	}
 	if _, stopped := h.timer(); stopped != "" {
-		f.found(nil, stopped, "")
+		f.foundStopped(stopped)
 	}
 	return nil
+}
+
+// foundStopped is found for a text of timerOf: the advice follows the first colon.
+func (f *finder) foundStopped(text string) {
+	what, advice, _ := strings.Cut(text, ": ")
+	f.found(nil, what+": ", advice)
 }
 
 // recorded reports whether the last run recorded how it ended: then status prints that record, and not systemd's. A run whose program was
@@ -242,14 +243,12 @@ func runNotMade(h *facts, f *finder) error {
 	case run.LoadState != "loaded":
 		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s: ", run.Name, run.LoadState), host.MendOwn(run))
 	case !well && !(recorded(run, ticks) && run.Result == "exit-code") && ticks.Good.Before(at):
-		what := fmt.Sprintf("the last run of the timer did not end well (Result=%s, %s)", run.Result, run.Exit.Quoted())
-		f.foundWith(nonZero(at), what, see,
-			fmt.Sprintf("systemd says of the last run of the timer: Result=%s, %s; %s", run.Result, run.Exit.Quoted(), see))
+		f.found(nonZero(at), fmt.Sprintf("the last run of the timer did not end well: Result=%s, %s; ", run.Result, run.Exit.Quoted()), see)
 	case well && run.Skipped.After(ticks.Good) && run.Skipped.After(run.ExitedAt):
 		f.found(nonZero(run.Skipped), "systemd skipped the last run of the timer: ConditionResult=no or AssertResult=no; ", see)
 	case well && didNothing(h, o):
-		f.foundWith(nonZero(run.ExitedAt), "the last run of the timer did nothing", see, fmt.Sprintf("systemd says of the last run of the "+
-			"timer: Result=success, and the run left nothing in %s; %s", h.Paths().Ticks(), see))
+		f.found(nonZero(run.ExitedAt), "the last run of the timer did nothing: Result=success, and the run left nothing in "+
+			h.Paths().Ticks()+"; ", see)
 	}
 	return nil
 }
@@ -267,25 +266,19 @@ func runsFail(h *facts, f *finder) error {
 		return nil // find answers again
 	}
 	n := t.Failing.Count
-	what := because(fmt.Sprintf("the last %d %s of the timer failed", n, Plural(n, "run", "runs")), t.Failing.Error)
+	what := fmt.Sprintf("the last %d %s of the timer failed: %s", n, Plural(n, "run", "runs"), t.Failing.Error)
 	advice := "remove the cause, then `teleport-update update`"
-	if t.Failing.Cause == (state.Cause{}) && (h.AskError != "" || t.Unreachable != nil) {
+	if t.Unreachable != nil {
 		advice = h.repairFind()
 	}
-	f.foundWith(&t.Failing.First, what, advice, describeFailing(t.Failing))
+	if next := t.Failing.NextAttempt; !next.IsZero() {
+		what += "; the next attempt is at " + next.Format(time.RFC3339)
+	}
+	f.found(&t.Failing.First, what+"; ", advice)
 	return nil
 }
 
 // repairFind says on which machine find is to be repaired before the next attempt.
 func (h *facts) repairFind() string {
 	return fmt.Sprintf("have find on %s answer this host, then `teleport-update update`", cmp.Or(h.c.Spec.Proxy, "the proxy"))
-}
-
-func describeFailing(f *state.Failing) string {
-	next := "the next run tries again"
-	if !f.NextAttempt.IsZero() {
-		next = "the next attempt is at " + f.NextAttempt.Format(time.RFC3339) + ", `teleport-update update` tries at once"
-	}
-	return fmt.Sprintf("the last %d %s of the timer failed, since %s; %s: %s", f.Count, Plural(f.Count, "run", "runs"),
-		f.First.Format(time.RFC3339), next, f.Error)
 }

@@ -40,7 +40,7 @@ func (h *facts) stepOf(f *finder, tooLong bool) error {
 		f.found(nil, fmt.Sprintf("a signal has stopped the agent's process (SIGSTOP): `kill -CONT %d` has it go on", a.Process.PID), "")
 	case survey.Queued:
 		why := (&systemd.BlockedError{Unit: unit, By: delay.By}).Error()
-		f.foundWith(nonZero(a.Since), because("the agent does not run", clause(why)), rest(why), "the agent does not run: "+why)
+		f.found(nonZero(a.Since), "the agent does not run: "+why, "")
 	case survey.Starting:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent does not run: systemd has not come to the end of its start (%s, %s); %s",
 			a.ActiveState, a.SubState, shows), "")

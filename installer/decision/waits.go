@@ -87,8 +87,11 @@ func versionBacksOff(h *facts, f *finder) error {
 	}
 	failed := h.c.Status.FailureOf(h.Desired)
 	what := fmt.Sprintf("version %s failed %d %s", failed.Version, failed.Attempts, Plural(failed.Attempts, "time", "times"))
-	f.foundWith(since, because(what, failed.Error), "`teleport-update update --now` tries at once",
-		fmt.Sprintf("%s; next attempt at %s, `teleport-update update --now` tries at once", what, failed.NextAttempt.Format(time.RFC3339)))
+	if failed.Error != "" {
+		what += ": " + failed.Error
+	}
+	f.found(since, fmt.Sprintf("%s; next attempt at %s; ", what, failed.NextAttempt.Format(time.RFC3339)),
+		"`teleport-update update --now` tries at once")
 	return nil
 }
 
@@ -110,15 +113,14 @@ func runFailed(h *facts, f *finder) error {
 	if !t.Ended.IsZero() {
 		at = ", at " + t.Ended.Format(time.RFC3339) + ","
 	}
-	f.foundWith(nonZero(t.Ended), because("the last run of the timer failed", t.Error), "",
-		fmt.Sprintf("the last run of the timer%s failed: %s", at, t.Error))
+	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer%s failed: %s", at, t.Error), "")
 	return nil
 }
 
 func findUnreachable(h *facts, f *finder) error {
 	t := h.Ticks()
 	if u := t.Unreachable; u != nil && t.Failing == nil && !h.Answered {
-		f.foundWith(&u.Since, because("the proxy's find endpoint cannot be reached", u.Error), h.repairFind(),
+		f.foundWith(&u.Since, "the proxy's find endpoint cannot be reached: "+u.Error, h.repairFind(),
 			fmt.Sprintf("the proxy's find endpoint cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error))
 	}
 	return nil
@@ -131,7 +133,8 @@ func agentNotStarted(h *facts, f *finder) error {
 	}
 	since := nonZero(a.Since)
 	if a.LoadState == "masked" {
-		f.found(since, "the agent does not run, and a person keeps it from starting: ", h.adviseAfter(h.masked(), behindMask,
+		mask, unmask := split(h.masked())
+		f.found(since, "the agent does not run, and a person keeps it from starting: "+mask+": ", h.adviseAfter(unmask, behindMask,
 			"`systemctl enable --now teleport`"))
 		return nil
 	}
@@ -141,7 +144,7 @@ func agentNotStarted(h *facts, f *finder) error {
 	configured, err := h.Configured()
 	switch {
 	case err != nil:
-		f.found(since, "the agent does not run, and nothing starts it", "")
+		f.found(since, "the agent does not run, and nothing starts it: ", "remove what keeps root from reading the agent's configuration")
 		return errors.New(wayOut(err))
 	case !configured:
 		f.found(since, "the agent does not run, and nothing starts it: ", h.adviseAfter("write its configuration", onceConfigured,
@@ -166,7 +169,7 @@ func updateWaits(h *facts, f *finder) error {
 	}
 	if h.Jitter != nil {
 		f.found(nil, fmt.Sprintf("the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at "+
-			"once. `teleport-update update --now` switches now", h.Desired.Short(), h.Jitter.Format(time.RFC3339)), "")
+			"once; ", h.Desired.Short(), h.Jitter.Format(time.RFC3339)), "`teleport-update update --now` switches now")
 		return nil
 	}
 	timer := "a run of the timer switches to it once it is this host's turn"
@@ -190,7 +193,7 @@ func targetUnknown(h *facts, f *finder) error {
 		why = "it has not been asked yet"
 	}
 	const what = "the version that the cluster wants is not known"
-	f.foundWith(nil, because(what, why), "", what+": "+why)
+	f.found(nil, what+": "+why, "")
 	return nil
 }
 
@@ -216,7 +219,7 @@ func noSystemd(h *facts, f *finder) error {
 
 func timerOff(h *facts, f *finder) error {
 	if off, _ := h.timer(); off != "" {
-		f.found(nil, off, "")
+		f.foundStopped(off)
 	}
 	return nil
 }

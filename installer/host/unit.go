@@ -39,7 +39,7 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		return failure.Unchanged("systemd has %s as %s", u.Name, u.LoadState).To("%s", mendUnit(u)).Refused()
 	case h.startsAnother(u):
 		return failure.Unchanged("%w", h.another(u)).Refused()
-	case u.FragmentPath == "" || h.isUnit(u.FragmentPath), slices.Contains(lowerDirs(h.Paths.UnitDir), filepath.Dir(u.FragmentPath)):
+	case u.FragmentPath == "" || h.IsUnit(u.FragmentPath), slices.Contains(lowerDirs(h.Paths.UnitDir), filepath.Dir(u.FragmentPath)):
 		// Ours takes the place of a unit that ranks below it. Any other unit that systemd would prefer is in the way.
 		return nil
 	}
@@ -59,9 +59,9 @@ func lowerDirs(unitDir string) []string {
 	return layout.PackageUnitDirs
 }
 
-// isUnit reports whether a path is the agent's unit, by whatever name: /lib may be a link to
+// IsUnit reports whether a path is the agent's unit, by whatever name: /lib may be a link to
 // /usr/lib.
-func (h *Host) isUnit(path string) bool {
+func (h *Host) IsUnit(path string) bool {
 	if path == h.Paths.Unit() {
 		return true
 	}
@@ -70,9 +70,15 @@ func (h *Host) isUnit(path string) bool {
 	return err == nil && err2 == nil && filepath.Base(path) == h.Paths.AgentUnit() && os.SameFile(a, b)
 }
 
+// AboveOurs reports whether our unit is there and a path is another unit that ranks above it: systemd would load ours without that.
+func (h *Host) AboveOurs(path string) bool {
+	ranksBelow := slices.Contains(lowerDirs(h.Paths.UnitDir), filepath.Dir(path))
+	return path != "" && Exists(h.Paths.Unit()) && !h.IsUnit(path) && !ranksBelow
+}
+
 // startsAnother reports whether a drop-in makes our unit start another program than the agent's link, for example a wrapper beside it.
 func (h *Host) startsAnother(u systemd.Unit) bool {
-	return h.isUnit(u.FragmentPath) && len(h.othersDropIns(u)) > 0 && u.ExecStart != filepath.Join(h.Paths.LinkDir, AgentName)
+	return h.IsUnit(u.FragmentPath) && len(h.othersDropIns(u)) > 0 && u.ExecStart != filepath.Join(h.Paths.LinkDir, AgentName)
 }
 
 func (h *Host) another(u systemd.Unit) error {
@@ -137,7 +143,7 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 		// There is no systemd, or one that does not read the unit folder.
 		return nil
 	}
-	if !h.isUnit(u.FragmentPath) {
+	if !h.IsUnit(u.FragmentPath) {
 		return failure.Refuse("systemd uses %s instead of %s: %s", u.FragmentPath, h.Paths.Unit(), toDropIn(h.Paths.AgentUnit()))
 	}
 	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.ProgramsDir()) {

@@ -72,6 +72,12 @@ func (s *Survey) Outranking(u systemd.Unit) (path string, masks bool) {
 	return s.from.Place.AgentUnit().Outranking(u)
 }
 
+// IsOurs reports whether a file is the agent's unit that the updater manages, by whatever name.
+func (s *Survey) IsOurs(file string) bool { return s.from.Place.IsUnit(file) }
+
+// AboveOurs reports whether systemd takes a file instead of the updater's unit, and would take the updater's without the file.
+func (s *Survey) AboveOurs(file string) bool { return s.from.Place.AboveOurs(file) }
+
 // Needs says which unit that the agent's unit needs keeps systemd from starting it, or which file that the agent needs is closed to
 // its user; nil if neither shows. It asks systemd for each of the units, and may ask the kernel by child processes. err is why that
 // is not known.

@@ -70,6 +70,8 @@ func (c counted) CheckNextStart(context.Context, systemd.Unit, string) error {
 	return c.read("next start")
 }
 func (c counted) AgentUnit() host.AgentUnit          { return host.AgentUnit{} }
+func (c counted) IsUnit(string) bool                 { return true }
+func (c counted) AboveOurs(string) bool              { return false }
 func (c counted) CheckDatabaseThere(int, bool) error { return c.read("database there") }
 func (c counted) Path() (string, error)              { return "/none", c.read("configuration") }
 func (c counted) Settings() (host.AgentSettings, error) {

@@ -46,6 +46,10 @@ type Place interface {
 	CheckNextStart(ctx context.Context, u systemd.Unit, database string) error
 	CheckDatabaseThere(pid int, had bool) error
 	AgentUnit() host.AgentUnit
+	// IsUnit reports whether a path is the agent's unit that the updater manages, by whatever name.
+	IsUnit(path string) bool
+	// AboveOurs reports whether a file ranks above that unit, which is there.
+	AboveOurs(path string) bool
 }
 
 // Configuration is the agent's configuration, at the path that its unit leads to.

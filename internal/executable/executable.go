@@ -81,7 +81,8 @@ func whyFile(path string) (why, err error) {
 		return nil, err
 	} else if noexec {
 		return fmt.Errorf("%s cannot be executed because its file system is mounted noexec: "+
-			"`mount -o remount,bind,exec \"$(findmnt -no TARGET -T %[1]s)\"`", path), nil
+			"`mount -o remount,bind,exec \"$(findmnt -no TARGET -T %[1]s)\"` until the next boot, "+
+			"and remove noexec from fstab or the mount unit", path), nil
 	}
 	if err := unix.Access(path, unix.X_OK); errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("%s may not be executed: %w", path, err), nil
