@@ -34,9 +34,10 @@ func actionOf(get func(string) string) action {
 		Force: get("force") == "true"}
 	ofHost := new(rollout.HostAction).UnmarshalText([]byte(a.Verb)) == nil
 	// A form that says more than its order takes would be named after what it does not do.
-	if ofHost && a.Host != "" && a.Group == "" && a.To == "" && !a.Force || !ofHost && a.Host == "" {
-		a.Label = labels[a.Verb]
+	if of := (action{Verb: a.Verb, Host: a.Host}); ofHost != (a.Host != "") || ofHost && a != of {
+		return a
 	}
+	a.Label = labels[a.Verb]
 	return a
 }
 
