@@ -29,10 +29,13 @@ const (
 	longestSpacing = 2 * time.Hour
 )
 
-// unreachableError means that find could not be reached; see find.Unreachable.
-type unreachableError struct{ error }
+// unansweredError means that find did not say what the cluster wants.
+type unansweredError struct {
+	error
+	unreachable bool // see find.Unreachable
+}
 
-func (e *unreachableError) Unwrap() error { return e.error }
+func (e *unansweredError) Unwrap() error { return e.error }
 
 // mayFetch reports whether the mirrors are asked for a release now.
 func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
@@ -146,24 +149,24 @@ func (t *tick) logReason(err error) {
 // judge counts runs that fail, and returns nil for a run that has not failed yet.
 func (t *tick) judge(ctx context.Context, err error) error {
 	m, now := &t.memory, t.i.Machine.Timestamp()
-	unreachable, noFind := errors.AsType[*unreachableError](err)
+	unanswered, noFind := errors.AsType[*unansweredError](err)
 	switch {
 	case failure.Is[*state.BusyError](err), ctx.Err() != nil:
 		return err // says nothing about the host
 	case t.i.Machine.Host.Paths.RunDir == "":
 		return err // nobody remembers
-	case noFind:
+	case noFind && unanswered.unreachable:
 		if m.Unreachable == nil {
 			m.Unreachable = &state.Unreachable{Since: now}
 		}
 		m.Unreachable.Runs++
-		m.Unreachable.Error = unreachable.Error()
+		m.Unreachable.Error = unanswered.Error()
 		if u := m.Unreachable; u.Runs < unreachableRuns || now.Sub(u.Since) < unreachableFor {
 			t.i.Machine.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since",
 				u.Since.Format(time.RFC3339), "error", err)
 			return nil
 		}
-		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error()}
+		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error(), OfFind: true}
 		return err
 	}
 	m.Unreachable = nil
@@ -189,6 +192,7 @@ func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time,
 	f := cmp.Or(before, &state.Failing{First: now})
 	f.Count, f.Last, f.Error = f.Count+1, now, err.Error()
 	f.Cause, f.NextAttempt = state.Cause{}, time.Time{}
+	f.OfFind = failure.Is[*unansweredError](err)
 	if t.fetches == nil {
 		f.Spaced = 0
 		return f

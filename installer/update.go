@@ -221,11 +221,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 
 // unanswered returns the error of a run that did not learn what the cluster wants.
 func unanswered(err error, c state.Config) error {
-	unreachable := find.Unreachable(err)
-	if err = fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c)); unreachable {
-		err = &unreachableError{err}
-	}
-	return err
+	return &unansweredError{fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c)), find.Unreachable(err)}
 }
 
 // hearHeld notes what the cluster wants while a rollback holds it back.

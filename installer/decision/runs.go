@@ -268,7 +268,7 @@ func runsFail(h *facts, f *finder) error {
 	n := t.Failing.Count
 	what := fmt.Sprintf("the last %d %s of the timer failed: %s", n, Plural(n, "run", "runs"), t.Failing.Error)
 	advice := "remove the cause, then `teleport-update update`"
-	if t.Unreachable != nil {
+	if t.Failing.OfFind {
 		advice = h.repairFind()
 	}
 	if next := t.Failing.NextAttempt; !next.IsZero() {

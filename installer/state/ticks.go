@@ -91,6 +91,7 @@ type Failing struct {
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	Spaced      int       `json:"spaced,omitempty"` // how often the mirror was left alone so far
 	Error       string    `json:"error"`
+	OfFind      bool      `json:"of_find,omitempty"` // find did not say what the cluster wants
 	// Cause is what the failure depends on: once it changes, the mirror is asked at once.
 	Cause Cause `json:"cause"`
 }
