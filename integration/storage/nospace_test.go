@@ -126,18 +126,23 @@ func TestLinksThatDoNotFitAreTakenBack(t *testing.T) {
 		version string
 		free    int64
 		says    string
+		fetched bool // the version stays on disk for the next run, which tries again
 	}{
-		{"1.1.0", 4, links}, // not even the first
-		{"1.1.0", 5, links}, // the new name, and none that changes
-		{"1.1.0", 0, spares},
-		{"1.1.0", 3, spares},
-		{"1.2.0", 4, links},
-		{"1.2.0", 5, links}, // all but the agent's
+		{"1.1.0", 4, links, true},  // not even the first
+		{"1.1.0", 5, links, false}, // the new name, and none that changes
+		{"1.1.0", 0, spares, false},
+		{"1.1.0", 3, spares, false},
+		{"1.2.0", 4, links, true},
+		{"1.2.0", 5, links, false}, // all but the agent's
 	} {
 		name := fmt.Sprintf("%s with %d files free", tc.version, tc.free)
 		s.Wants(tc.version)
 		s.leaveFiles(linkDir, tc.free)
-		s.Refused(name, []string{tc.says, "no space left on the file system of " + linkDir}, updater, "update", "--now")
+		if tc.fetched {
+			s.Fails(1, tc.says, updater, "update", "--now")
+		} else {
+			s.Refused(name, []string{tc.says, "no space left on the file system of " + linkDir}, updater, "update", "--now")
+		}
 		s.Serves("1.0.0")
 		s.Must("rm", "-rf", linkDir+"/ballast")
 	}
