@@ -58,7 +58,7 @@ func TestALostActiveVersionIsSettledByTheNextTransaction(t *testing.T) {
 	kept := regexp.MustCompile(`(?m)^.*active_version:.*\n`).ReplaceAllString(s.Read(store+"/updates.yaml"), "")
 	s.Configure(kept)
 	s.StatusIs("needs_attention")
-	if got := s.Status().Explanation; !strings.Contains(got, "the next update to the version that the cluster wants repairs it") {
+	if got := s.Status().Explanation; !strings.Contains(got, "the update to the version that the cluster wants repairs it") {
 		t.Errorf("status explains: %s", got)
 	}
 	rows := s.Live()
